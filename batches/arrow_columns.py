@@ -1,8 +1,8 @@
 """Arrow arrays with exactly the given Python values, or an error.
 
-Arrow infers one type for values of mixed types, and silently changes some of them. It cuts the time of day off a
-datetime beside a date. It turns strings to bytes, whole numbers to microseconds, and times with a zone to local times.
-This module imports Arrow.
+Arrow infers one type for mixed values, and silently changes some of them. It cuts the time of day off a datetime beside
+a date. It turns strings to bytes, whole numbers to microseconds, and times with a zone to local times. This module
+imports Arrow.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 
 _PLAIN = frozenset({bool, bytes, date, Decimal, float, int, str, timedelta})
-"""Types whose values an Arrow type holds exactly; for values that do not fit, Arrow raises an error."""
+"""Python types that Arrow stores exactly. If a value does not fit, Arrow raises an error."""
 
 
 def exact_array(values: Sequence[Any]) -> "pa.Array":
     """Return values as an array of a type that holds all of them exactly; tuples become lists.
 
     Raises:
-        TypeError: no type holds all of them exactly; the message shows a value that does not fit the others.
+        TypeError: no type holds all values exactly; the message shows one that does not fit the others.
 
     >>> exact_array([1, 2**63]).type, exact_array([1, None, 0.5]).to_pylist()
     (DataType(uint64), [1.0, None, 0.5])
@@ -54,7 +54,7 @@ def _array(values: Sequence[Any]) -> "pa.Array":
 
 
 def _are_plain(values: Sequence[Any]) -> bool:
-    """Tell whether all values have one plain type. Then the array needs no comparison with them."""
+    """Tell whether all values have one plain type. If so, the array need not be compared with them."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds <= {datetime, time}:
         return len(kinds) <= 1 and all(value is None or value.tzinfo is None for value in values)
@@ -65,7 +65,7 @@ def _is_same(value: Any, became: Any) -> bool:
     if isinstance(value, tuple | list):
         parts = isinstance(became, list) and len(value) == len(became)
         return parts and all(map(_is_same, value, became))
-    if isinstance(value, datetime):  # by ==, a time that its zone has twice equals no time
+    if isinstance(value, datetime):  # if its zone has a time twice, == says that it equals no other
         return isinstance(became, datetime) and _moment(value) == _moment(became)
     return bool(value == became) or (value != value and became != became)  # noqa: PLR0124 - where both are NaN
 

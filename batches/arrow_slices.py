@@ -6,14 +6,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGE: Final = 32 * 1024
-"""A chunk of a column with fewer bytes than this is copied in less time than it is trimmed."""
+"""A chunk of a column with fewer bytes than this is faster to copy than to trim."""
 
 
 def trimmed(batch: "pa.Table | pa.RecordBatch") -> Any:
-    """Return a table or record batch with the same rows, whose buffers lie within those of ``batch``.
+    """Return a table or record batch with the same rows; its buffers are parts of those of ``batch``.
 
-    None if a copy is needed or faster. A copy is faster for small slices. It is needed for columns that may have nulls,
-    and for types other than dates, times and numbers of whole bytes.
+    None if a copy is faster, as for small slices, or needed: for columns that may have nulls, and for types other than
+    dates, times and numbers of whole bytes.
     """
     import pyarrow as pa
 

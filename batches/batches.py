@@ -1,9 +1,9 @@
-"""The batch of a message: a list, an Arrow table or record batch, or a NumPy array, with one set of functions for all.
+"""The batch of a message: a list, an Arrow table or record batch, or a NumPy array. The functions accept all of these.
 
-This module does not import Arrow or NumPy: unless another module has done so, there are no such batches.
+This module does not import Arrow or NumPy: such batches exist only after another module has imported them.
 
-A pickled slice of Arrow would include all of its table, and a slice without columns would lose its number of rows. So a
-slice is copied, or written as an IPC stream.
+Pickled by itself, an Arrow slice would include its whole table, and a slice without columns would lose its number of
+rows. So slices are copied, or written as an IPC stream.
 """
 
 import sys
@@ -28,9 +28,9 @@ _FEW_PARTS = 8
 _FITS_16_BITS = 1 << 16
 _SPARE = 1.25
 _SMALL = 1024
-"""`pack` copies no batch whose buffers have fewer bytes than this beyond its own."""
+"""`pack` does not copy a slice whose buffers have less than this many bytes outside the slice."""
 _ENOUGH_BITS = 32
-"""Indices with at least this many bits have room for any likely dictionary."""
+"""Indices of at least this many bits suffice for any likely dictionary."""
 
 
 def is_arrow(batch: Batch) -> bool:
@@ -87,16 +87,16 @@ def records(batch: Batch) -> list[Any]:
     if is_arrow(batch):
         rows: list[Any] = batch.to_pylist()
         return rows
-    # tolist() makes plain numbers of times in nanoseconds.
+    # tolist() turns times in nanoseconds into plain numbers.
     values: list[Any] = batch.tolist() if is_numpy(batch) and batch.dtype.kind not in "mM" else list(batch)
     return values
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:
-    """Join batches, at least one: to a list, table or array if all are, else a list of records.
+    """Join one or more batches to one of the same kind; batches of different kinds to a list of records.
 
-    Arrays are joined to an array if the common dtype changes no value; integers and floats become a list. In tables
-    string_view becomes large_string. A single batch of another type is returned as it is.
+    Arrays become a list if their common dtype would change values, as for integers and floats. In tables, string_view
+    becomes large_string. A single batch of another type is returned as it is.
 
     Raises:
         TypeError: names or types of tables' columns, or fields of structured arrays, differ.
@@ -145,14 +145,14 @@ def _fit_together(arrays: "Sequence[npt.NDArray[Any]]") -> bool:
 def _keeps_values(dtype: "np.dtype[Any]", common: "np.dtype[Any]") -> bool:
     if dtype.names is not None and common.names is not None:
         return all(_keeps_values(dtype[name], common[name]) for name in dtype.names)
-    # Dates are left out: a finer unit does not have room for all dates.
+    # Dates are left out: a finer unit cannot represent all dates.
     return dtype == common or any(dtype.kind in kinds and common.kind in kinds for kinds in ("iu", "f", "c", "U", "S"))
 
 
 def concatenate_tables(tables: "Sequence[pa.Table]") -> "pa.Table":
-    """Return the rows of tables, at least one, as one table.
+    """Return the rows of one or more tables as one table.
 
-    Columns are nullable if one of them is; dictionary indices get the type that they need.
+    A column is nullable if it is nullable in any table; dictionary indices get the type that they need.
 
     Raises:
         TypeError: names or types of columns differ.
@@ -197,7 +197,7 @@ def shown(schema: "pa.Schema") -> str:
 
 
 def type_of_values(kind: "pa.DataType") -> "pa.DataType":
-    """Return an Arrow type; of a dictionary, only the type of its values counts, not of its indices."""
+    """Return an Arrow type. Dictionary types with the same type of values become one, whatever their indices."""
     import pyarrow as pa
 
     return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
@@ -216,7 +216,7 @@ def _with_one_dictionary(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 
 def without_views(batch: Batch) -> Batch:
-    """Return an Arrow batch with string_view columns as large_string: Arrow can neither take nor sort the former."""
+    """Return an Arrow batch with string_view columns as large_string, since Arrow cannot take or sort string_view."""
     import pyarrow as pa
 
     types = batch.schema.types
@@ -284,7 +284,7 @@ def scatter(batch: Batch, owners: "Sequence[int] | npt.NDArray[Any]", parts: int
         return [part or None for part in made]
     import numpy as np
 
-    # The smaller the type of the owners, the faster they are compared and sorted.
+    # Owners of a smaller type are compared and sorted faster.
     owner_of = np.asarray(owners).astype(np.uint16 if parts <= _FITS_16_BITS else np.int64)
     assert len(owner_of) == length(batch), "each record has an owner"
     if not len(owner_of):
@@ -298,8 +298,8 @@ def scatter(batch: Batch, owners: "Sequence[int] | npt.NDArray[Any]", parts: int
         picked = [np.flatnonzero(owner_of == part) for part in range(parts)]
     else:
         picked = np.split(np.argsort(owner_of, kind="stable"), np.cumsum(np.bincount(owner_of, minlength=parts))[:-1])
-    # Each part is a copy of its own and no slice of a common one, which could not be sent without another copy. On
-    # arrays with fields, `take` is several times faster than an index.
+    # Each part is a separate copy: a slice of a common copy would be copied again when it is sent. On arrays with
+    # fields, `take` is several times faster than an index.
     return [
         (batch.take(pick) if is_arrow(batch) else batch.take(pick, axis=0)) if len(pick) else None for pick in picked
     ]

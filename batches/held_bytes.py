@@ -1,8 +1,8 @@
 """An estimate of the memory that records hold, made in bounded time.
 
-It samples a few records, and level by level a few of the objects that they refer to. Each call samples other records,
-so a few large ones among many small ones count on average. It calls only methods of builtin classes, since users'
-methods may be slow or raise.
+The estimate samples a few records and, level by level, a few of the objects that they refer to. Each call samples other
+records, so that rare large records count on average. Only methods of builtin classes are called, since users' methods
+may be slow or raise.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
 """The classes of objects that refer to nothing."""
 _BY_NAME = (type, ModuleType, FunctionType, BuiltinFunctionType)
-"""The classes of objects that belong to the program, not to a record."""
+"""Objects of these classes belong to the program, not to a record."""
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 
 _VARYING = frozenset({str, bytes, bytearray})
-"""The classes without references whose objects may be large."""
+"""Classes whose objects may be large although they refer to nothing."""
 
 _ONE_IN = 128
 _MOST_KINDS = 64
@@ -29,18 +29,21 @@ _MOST_OF_A_CONTAINER = 16
 _MOST_LISTED = 1000
 _DEEPEST = 9
 _LARGE = 1000
-"""Above this size in bytes, flat records are walked like others. A record without an estimate counts as this many."""
+"""Flat records above this size in bytes are walked like others.
+
+A record without an estimate counts as this many bytes.
+"""
 _MIX = 0x9E3779B1
 _EMPTY = getsizeof([])
 _PLACE = getsizeof([None]) - _EMPTY
 _Reached: TypeAlias = dict[int, tuple[Any, float, int]]
-"""By the id of an object: the object, the number that it stands for, and its record's place, -1 for several records."""
+"""By id: the object, how many objects it stands for, and the position of its record, -1 if it is in several."""
 
 
 class RecordSizes:
-    """About how many bytes successive lists of records hold.
+    """Estimates the bytes that successive lists of records hold.
 
-    It samples each list of strings and bytes, and one in 128 lists of other classes.
+    Lists of strings or bytes are always sampled; for other classes, a sample serves the next 128 records.
 
     >>> sizes = RecordSizes()
     >>> sizes.of([{"image": bytes(1_000_000)} for _ in range(3)]) // 1_000_000
@@ -71,9 +74,9 @@ class RecordSizes:
 
 
 def held_bytes(records: Sequence[Any], turn: int = 0) -> int:
-    """Estimate the bytes of some records and of all objects that they refer to, from a sample; O(1).
+    """Estimate the bytes of at least one record and of all objects that the records refer to, from a sample; O(1).
 
-    There is at least one record. An object that several sampled records share counts once.
+    An object that several sampled records share counts once.
     """
     count = len(records)
     some = records if count == 1 else _some(records, min(_MOST_OF_A_LEVEL, 2 + count // _ONE_IN), turn)

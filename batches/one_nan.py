@@ -1,4 +1,4 @@
-"""One object for all NaN, so that a received value is found again in dicts and sets."""
+"""One object for all NaN: so dicts and sets find a received value again."""
 
 from math import nan
 from operator import is_

@@ -103,10 +103,10 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
 def given_token(file: str | None, environment: MutableMapping[str, str]) -> str | None:
     """Return the token in the file or, without a file, in the environment; None without either.
 
-    It is removed from the environment, so that processes started later do not inherit it.
+    This removes the token from the environment, so that processes started later do not inherit it.
 
     Raises:
-        GatewayError: the file cannot be read, or has no token.
+        GatewayError: the file cannot be read, or contains no token.
     """
     token, place = environment.pop(VARIABLE, None), VARIABLE
     if file is not None:

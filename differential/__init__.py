@@ -1,1 +1,1 @@
-"""Differential dataflow without I/O: updates in columns, arrangements of them, joins and reductions."""
+"""Differential dataflow without I/O: updates in columns, and their arrangements, joins and reductions."""

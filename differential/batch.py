@@ -1,4 +1,4 @@
-"""A batch: sorted updates that never change, packed into words if possible. Also the merge of batches."""
+"""Immutable batches of sorted updates, packed into words if possible, and the merge of batches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,27 +25,28 @@ from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, consolidate
 
 MASK_BITS = 63
-"""The most times for which a batch has a mask of bits for each key."""
+"""The largest number of times for which a batch has a bit mask for each key."""
 
 MOST_INDEXED = 1 << 18
-"""The largest number of rows of a batch that always keeps its index, which may take twice the memory of the rows."""
+"""A batch of up to this many rows always keeps its index, which may take twice the memory of the rows."""
 
 _FEW_ROWS = 8
-"""If most keys have more rows than this, an index takes a fraction of the memory of the rows."""
+"""If keys have more rows than this on average, an index takes a fraction of the memory of the rows."""
 
 _MANY_ROWS = 4
-"""With this many rows for each number between its least and greatest key, a batch keeps a table of its first rows."""
+"""A batch with this many rows for each number from its least to its greatest key keeps a table of keys' first rows."""
 
 _MANY_KEYS = 500
 _MOST_PLACES = 16
-"""Above this number of rows, or of places in a table, for each wanted key, a binary search is faster."""
+"""With more rows, or places in a table, than this for each wanted key, a binary search is faster."""
 
 _VALUE, _TIMES = 1, 2
-"""The numbers of two columns: the value, and the first coordinate of the time. The key is 0, the diff is the last."""
+"""The numbers of two columns: the value, and the first coordinate of the time. Column 0 is the key, the last the
+diff."""
 
 
 class Batch:
-    """Sorted updates that never change; at least one.
+    """One or more sorted updates that never change.
 
     Args:
         columns: keys, values, the coordinates of times, and diffs, unless they are packed in ``words``.
@@ -99,7 +100,7 @@ class Batch:
         return self.index()[0]
 
     def index(self) -> tuple[Integers, Integers]:
-        """Return the distinct keys, and the first row of each, followed by the number of rows.
+        """Return the distinct keys, and the first row of each, followed by the batch's number of rows.
 
         The first call is linear in the batch; so are all calls for a very large batch with many keys.
         """
@@ -157,9 +158,9 @@ class Batch:
         return int(self._words.searchsorted(max(key - least, 0) << shift))
 
     def place(self, keys: Integers, offset: int = 0) -> "Placed | None":
-        """Return where the batch has some of ``keys``, which are distinct and in order; None if it has none.
+        """Find the rows of ``keys``, which are distinct and in order; return None if the batch has none of them.
 
-        ``offset`` is how many keys the reader has before these.
+        ``offset`` is the number of keys that the reader has before these.
         """
         if len(self) > _MOST_PLACES * len(keys) and not self._is_indexed:
             return self._searched(keys, offset)
@@ -235,7 +236,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The keys of a batch that a reader has asked for, and where their rows are.
+    """The keys of a batch that a reader has asked for, and the places of their rows.
 
     Attributes:
         places: their indexes among the batch's keys; None if the batch has no index.
@@ -280,14 +281,14 @@ def batch_of(updates: Updates) -> Batch | None:
 
 
 def advanced(column: Integers, coordinate: int) -> Integers:
-    """Return a column of times in which those before ``coordinate`` are set to it."""
+    """Return a column of times in which lesser values are replaced by ``coordinate``."""
     if column.strides == (0,) and len(column):
         return constant(max(int(column[0]), coordinate), len(column))
     return np.maximum(column, coordinate) if coordinate else column
 
 
 def merged(batches: Sequence[Batch], since: FlatTime) -> Batch | None:
-    """Return the sum of some batches, with times advanced to ``since``; None if nothing is left."""
+    """Return the sum of batches, with times advanced to ``since``; None if all updates cancel out."""
     packings = [batch._packing for batch in batches if batch._packing is not None]
     packing = None
     if len(packings) == len(batches):
@@ -313,7 +314,7 @@ def _summed(words: Integers, packing: Packing) -> Batch | None:
     words, sums = counted or sum_words(words, packing)
     if not len(words):
         return None
-    # The packing may have no room for the sums.
+    # The sums may not fit into the packing.
     ranges = [*packing.ranges[:-1], range_of(sums)]
     wider = Packing.of_ranges(ranges)
     if wider is None:

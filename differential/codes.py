@@ -1,10 +1,10 @@
-"""Codes of values: an int64 for each, equal for equal values. So arrangements sort and compare only integers.
+"""Codes of values: an int64 for each value, equal for equal values. So arrangements sort and compare only integers.
 
 Whole numbers are their own codes. Codes of floats keep their order. A pair of whole numbers of at most 32 bits has one
-code. Other values are *interned*: a table numbers them, and `Codes.sweep` frees numbers that are not used any more. For
-rows, the codes of all parts together are interned, as bytes.
+code. Other values are *interned*: a table numbers them, and `Codes.sweep` frees unused numbers. For rows, the codes of
+all parts together are interned, as bytes.
 
-The first values decide the kind of codes. When values of another kind come, all codes become numbers of interned
+The first values decide the kind of codes. When values of another kind arrive, all codes become numbers of interned
 values. `Codes.encode` announces this, so that holders of codes can translate them.
 """
 
@@ -36,7 +36,7 @@ _TOGETHER = 1 << 9
 
 
 def overflow_of(updates: Updates, keys: "Codes", values: "Codes | None") -> CountOverflowError:
-    """Return the error for updates with too large counts; it names the record with the largest."""
+    """Return the error for updates with too large counts; it names the record with the largest count."""
     key, value = most_counted(updates)
     columns = keys.decode(key) if values is None else [keys.decode(key)[0], values.decode(value)[0]]
     return CountOverflowError(short(_as_objects(columns)[0]))
@@ -122,7 +122,7 @@ class Codes:
     def known(
         self, column: Column, translate: Callable[[Translate], None] = lambda _: None
     ) -> tuple[Integers | None, Integers]:
-        """Return which values of a column have a code (their indexes, None for all), and these codes."""
+        """Return the indexes of the values of a column that have a code (None for all), and these codes."""
         if self.kind is None or not len(column):
             return None, np.empty(0, np.int64)
         if self.kind != "object" and (isinstance(self.kind, tuple) or _kind([column]) != self.kind):
@@ -134,7 +134,7 @@ class Codes:
         return places, codes[places]
 
     def decode(self, codes: Integers) -> list[Column]:
-        """Return the values of codes: in one column, or in two if they were encoded as pairs."""
+        """Return the values of codes: in one column, or in two columns if they were encoded as pairs."""
         if self.kind == "float":
             return [(codes ^ (codes >> 63 & _SIGN)).view(np.float64)]
         if self.kind == "pair":
@@ -158,11 +158,11 @@ class Codes:
 
     @property
     def wants_sweep(self) -> bool:
-        """True if the table has twice as many values as were in use at the last sweep."""
+        """True if the table has at least twice as many values as were in use at the last sweep."""
         return len(self._numbers) > max(_FEWEST, 2 * self._swept)
 
     def sweep(self, used: Integers) -> None:
-        """Forget interned values whose codes are not in ``used``; linear in their number."""
+        """Forget interned values whose codes are not in ``used``; linear in the number of values."""
         if not self._values:
             return
         is_used = np.zeros(len(self._values), bool)

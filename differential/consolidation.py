@@ -1,4 +1,4 @@
-"""The sum of updates, for use without an arrangement."""
+"""The sum of updates without an arrangement."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tidewheel.differential.updates import at_time, concatenate, drained, portio
 
 
 def consolidated(arrays: list[Array]) -> Iterator[Array]:
-    """Add up the updates of several arrays, and yield each record once, none with diff 0; this empties the list.
+    """Add up the updates of several arrays; yield each record with a diff other than 0 once; this empties the list.
 
     >>> from tidewheel.differential.records import decode, encode
     >>> (array,) = consolidated([encode(["a", "b"]), encode(["a", "b"], [1, -1])])

@@ -1,12 +1,12 @@
-"""The *end* of a key: its least or greatest value, read from the first or last of its rows. Also the times of keys.
+"""The *end* of a key, its least or greatest value, read from its first or last rows; and the times of keys.
 
-The least value of a key is mostly among the first rows of each sorted batch. So a look-up reads a few rows, and more
+The least value of a key is usually among the first rows of each sorted batch. So a look-up reads a few rows, and more
 only if these do not decide. Bit masks for each batch have the times of a key's updates.
 
-The rows also tell whether the end can change at later times, where more updates count. It cannot if no row has a value
-before the end, or removes the end. A reduction then skips the key at those times.
+The rows also show whether the end can change at later times, when more updates count. It cannot if no row has a value
+before the end or removes the end. A reduction then skips the key at those times.
 
-Values must be in the order of their codes, as whole numbers and floats are. Interned values are not.
+Codes must be in the order of their values, as for whole numbers and floats. Codes of interned values are not.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,13 +23,13 @@ from tidewheel.differential.spine import at_or_before, ranges
 from tidewheel.differential.updates import FlatTime, Updates, concatenate, split_by_time, summed, unique
 
 Place: TypeAlias = Callable[[Integers], list[Placed]]
-"""Returns where keys are in batches, as `Spine.place` does."""
+"""Finds the rows of keys in batches, as `Spine.place` does."""
 
 _FIRST = 8
 """The number of rows of each key and batch that are read first."""
 
 _FEW_ROWS = 2048
-"""Up to this number of rows, reading them is faster than making masks of their times."""
+"""Reading up to this number of rows is faster than making masks of their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Ends:
 
 
 def ends_of(place: Place, placed: Sequence[Placed], keys: Integers, time: FlatTime, *, greatest: bool) -> Ends:
-    """Return, for each key that has one, the least or greatest value with a positive count at ``time``.
+    """Return the least or greatest value of each key among the values with a positive count at ``time``.
 
     ``keys`` are distinct and in order; ``placed`` is ``place(keys)``.
     """
@@ -97,7 +97,7 @@ def _ends_of_added(placed: Sequence[Placed], count: int, *, greatest: bool) -> E
 def _read(
     placed: Sequence[Placed], count: int, depth: int, most: int, *, greatest: bool
 ) -> tuple[Updates, "np.typing.NDArray[np.bool_]", Integers]:
-    """Read a few rows of each key; there are ``count`` keys."""
+    """Read at most ``most`` rows of each of ``count`` keys."""
     has_all = np.ones(count, bool)
     bounds = np.full(count, -(2**63) if greatest else 2**63 - 1, np.int64)
     closer = np.maximum if greatest else np.minimum
@@ -129,7 +129,7 @@ def _ends(updates: Updates, *, greatest: bool) -> tuple[Integers, Integers]:
 def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
     """Yield the least upper bounds of ``time`` and the other times of keys, each with the indexes of its keys.
 
-    Of the bounds of a key, only the earliest are needed, since the others follow from there. If some bounds are not
+    Of the bounds of a key, only the earliest are needed, since the later ones follow from them. If some bounds are not
     ordered, all are yielded.
     """
     together: dict[FlatTime, list[Integers]] = {}
@@ -148,7 +148,7 @@ def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterato
 
 
 def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
-    """Yield least upper bounds of ``time`` and updates' times that are later than ``time``, with the indexes of keys.
+    """Yield the least upper bounds of ``time`` and updates' times, if later than ``time``, with the indexes of keys.
 
     A bound may occur several times.
     """

@@ -1,8 +1,8 @@
 """The join of two collections by key, one batch of updates at a time.
 
-A join is linear in each side. So a batch of one side adds to the result its join with all updates received on the other
-side, and nothing else. A joined update is at the least upper bound of the two times. Each pair of updates meets once,
-when the later of the two arrives, whatever the order of arrival.
+A join is linear in each side. So a batch of one side adds exactly its join with all updates received on the other side
+to the result. A joined update is at the least upper bound of the two times. Each pair of updates meets once, when the
+second of them arrives.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ class Join:
     """A reader of two arrangements, which may be the same.
 
     Args:
-        depth: the number of coordinates of times; those that an arrangement does not have are 0.
+        depth: the number of coordinates of times; coordinates that an arrangement lacks are 0.
     """
 
     def __init__(self, depth: int, name: str, sides: Sequence[SharedArrangement]) -> None:
@@ -44,9 +44,9 @@ class Join:
             side.let_go(reader, (0,) * depth)
 
     def let_go(self, left: FlatTime | None, right: FlatTime | None) -> None:
-        """Record lower bounds of the times that can still arrive on each side; None if none can.
+        """Record lower bounds of the times that can still arrive on each side; None for a side that has ended.
 
-        Each side is compacted by the times that can arrive on the other.
+        Each side is compacted by the times that can arrive on the other side.
         """
         self._sides[0].let_go(self._readers[0], right)
         self._sides[1].let_go(self._readers[1], left)

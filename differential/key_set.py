@@ -1,4 +1,4 @@
-"""A growing set of keys: an array while they are few, a bit mask of their range when they are many."""
+"""A growing set of keys: an array of few keys, or a bit mask over the range of many keys."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import MOST_KEYS, unique
 
 _MOST_PLACES = 8
-"""Up to this number of places for each key, a mask takes less memory than the keys, which have 8 bytes each."""
+"""With up to this many places for each key, a mask takes less memory than keys of 8 bytes."""
 
 
 class KeySet:

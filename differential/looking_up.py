@@ -1,4 +1,4 @@
-"""The values of keys in an arrangement at a time, for look-ups by a program."""
+"""Look-ups by a program: the values of keys in an arrangement at a time."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ Found: TypeAlias = list[tuple[Any, int]]
 
 
 def look_up(arrangement: SharedArrangement, reader: str, keys: Sequence[Any], time: int) -> list[Found]:
-    """Return the values of each key in an arrangement of pairs, at a time that is at or after its ``since``.
+    """Return the values of each key in an arrangement of pairs, at a time at or after the arrangement's ``since``.
 
     Only updates that the reader has received count.
     """

@@ -1,6 +1,6 @@
-"""Rows of integers, each packed into one word: a column gets the bits that its range needs, the first one the highest.
+"""Rows of integers, each packed into one word: each column gets the bits that its range needs, the first the highest.
 
-Words sort like the rows, take a fraction of the memory, and NumPy sorts them several times faster.
+Words sort like the rows and take a fraction of the memory. NumPy sorts them several times faster.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,16 +15,16 @@ from tidewheel.differential.records import Integers
 WORD_BITS = 63
 
 _MANY = 1 << 17
-"""The number of words that stay in the processor's cache; `sum_words` adds up more of them in pieces."""
+"""The number of words that fit into the processor's cache; `sum_words` adds up more words in pieces."""
 
 _MANY_SORTED = 1 << 13
 """Above this number of words, `sort_words` counts the sorted runs first."""
 
 _LONG_RUN = 1 << 10
-"""From this mean length of sorted runs on, NumPy merges the runs faster than it sorts the words anew."""
+"""From this mean length of sorted runs on, NumPy merges the runs faster than it sorts all words."""
 
 _FEW_EQUAL = 8
-"""If at most one word in this many is equal to the word before it, these words are added up one by one."""
+"""If at most one word in this many equals the word before it, equal words are added up one by one."""
 
 _MANY_COUNTED = 2000
 """The least number of words for which counting is faster than sorting."""
@@ -36,11 +36,11 @@ _LIMIT = 2**63
 """Sums below this fit into int64."""
 
 _NARROW = 2**30
-"""Sums below this are stored as int32: the system takes long to provide much memory, and this takes half as much."""
+"""Sums below this are stored as int32, in half the memory, since the system takes long to provide much memory."""
 
 
 class CountOverflowError(OverflowError):
-    """The count of a record needs more than 64 bits; ``args`` has the record as text, if it is known."""
+    """The count of a record needs more than 64 bits; ``args`` has the record as text, if known."""
 
     def __str__(self) -> str:
         record = self.args[0] if self.args else "a record"
@@ -52,10 +52,10 @@ class CountOverflowError(OverflowError):
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Which bits of a word each column has.
+    """The bits of a word that each column has.
 
     Attributes:
-        least: for each column, the number that is stored as 0; ``greatest`` is an upper bound of its numbers.
+        least: for each column, the number stored as 0; ``greatest`` is an upper bound of its numbers.
         widths: the number of bits of each column; ``shifts`` is the number of bits after it.
     """
 
@@ -79,7 +79,7 @@ class Packing:
 
     @classmethod
     def of(cls, columns: Sequence[Integers]) -> Self | None:
-        """Return the packing of columns, none of them empty; None if they do not fit into a word."""
+        """Return the packing of non-empty columns; None if they do not fit into a word."""
         return cls.of_ranges(map(range_of, columns))
 
     @property
@@ -142,7 +142,7 @@ def sort_words(words: Integers) -> None:
 def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
     """Add up the diffs, the last column, of words that are otherwise equal.
 
-    Return a word for each sum other than 0, with any diff in it, and the sums, of any integer type.
+    Return a word for each sum other than 0, with an arbitrary diff, and the sums, of any integer type.
     """
     if len(words) <= _MANY:
         return _sums(words, packing)
@@ -211,7 +211,7 @@ def _in_64_bits(counts: Any) -> Integers:
 
 
 def replace_last(words: Integers, packing: Packing, column: Integers, wider: Packing) -> None:
-    """Replace the last column of words in place; ``wider`` has room for it and is otherwise the same packing."""
+    """Replace the last column of words in place; ``wider`` is the same packing with room for the new column."""
     for first in range(0, len(words), _MANY):
         some = words[first : first + _MANY]
         some >>= packing.widths[-1]
@@ -220,7 +220,7 @@ def replace_last(words: Integers, packing: Packing, column: Integers, wider: Pac
 
 
 def first_places(words: Integers, shift: int, count: int) -> Integers:
-    """Return, for each number up to ``count``, the number of lesser words, each without its last ``shift`` bits."""
+    """Return, for each number up to ``count``, how many words are less, without their last ``shift`` bits."""
     below = np.zeros(count + 1, np.int64)
     for first in range(0, len(words), _MANY):
         some = np.bincount(words[first : first + _MANY] >> shift)
@@ -229,7 +229,7 @@ def first_places(words: Integers, shift: int, count: int) -> Integers:
 
 
 def counted_words(words: Integers, packing: Packing) -> tuple[Integers, Integers] | None:
-    """Do what `sum_words` does, for words in any order, by counting; None if that is slower or not exact.
+    """As `sum_words`, for words in any order, by counting; return None if that would be slower or inexact.
 
     Linear in the number of words and of possible words.
     """

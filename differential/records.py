@@ -1,8 +1,8 @@
 """Updates between operators: NumPy arrays with the fields ``key``, ``value`` and ``diff``.
 
 A pair has its parts in ``key`` and ``value``. Any other record is in ``key`` alone, without a field ``value``. A field
-holds int64, float64, or for other or mixed types Python objects. Tuples may be rows: a structured array with a field
-for each part. ``diff`` is int64: how often the record is added, or removed if negative.
+holds int64, float64 or, for other or mixed types, Python objects. Tuples may be rows: a structured array with a field
+for each part. ``diff`` is int64, the number of times that the record is added, or removed if negative.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,17 +22,17 @@ Array: TypeAlias = npt.NDArray[Any]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 _NUMBERS = {np.dtype(code).type for code in "?bhilqBHILQefd"}
-"""The types of NumPy's bools, integers and floats that become Python's."""
+"""NumPy's bool, integer and float types, which are converted to Python's."""
 
 _TYPES = tuple(map(np.dtype, ("i1", "i2", "i4", "i8")))
 _LONG = 1 << 12
-"""From this number of updates on, an array stores each column of integers in as few bytes as its values need."""
+"""An array of at least this many updates stores each integer column in as few bytes as its values need."""
 
 
 def column_of(values: Sequence[Any]) -> Column:
     """Return values as a column: int64 if all are ``int`` and fit, float64 if all are ``float``, else objects.
 
-    NumPy's numbers become Python's, since sums of small types would overflow.
+    NumPy numbers are converted to Python's, since sums of small types would overflow.
 
     >>> column_of([1, 2]).dtype.name, column_of([1, 0.5]).dtype.name, column_of([True]).dtype.name
     ('int64', 'object', 'object')
@@ -64,9 +64,9 @@ def values_of(column: Column) -> list[Any]:
 
 
 def with_one_nan(value: Any) -> Any:
-    """Return a value with one object for all NaN, as `values_of` returns it.
+    """Return a value with one object for all NaN, as `values_of` does.
 
-    An unpickled NaN is another object, and differs from this one.
+    An unpickled NaN is another object, and so is not equal to it.
 
     >>> (1, float("nan")) == (1, float("nan")), with_one_nan((1, float("nan"))) == with_one_nan((1, float("nan")))
     (False, True)
@@ -82,9 +82,9 @@ def _plain_float(value: float) -> float:
 
 
 def as_column(values: Any) -> Column:
-    """Return a user's array, or one value, as a column.
+    """Return a user's array as a column.
 
-    Whole numbers become int64, other numbers float64, anything else Python objects. Nanoseconds are cut to
+    Whole numbers become int64, other numbers float64, anything else Python objects. Nanoseconds are truncated to
     microseconds.
 
     Raises:
@@ -109,7 +109,7 @@ def array_of(columns: Sequence[Column], diffs: Integers) -> Array:
 
 
 def row_column(columns: Sequence[Column]) -> Column:
-    """Return rows of these columns, as one column.
+    """Return one column of rows with these columns as parts.
 
     >>> row_column([np.array([1, 2]), np.array([0.5, 1.5])]).tolist()
     [(1, 0.5), (2, 1.5)]
@@ -122,7 +122,7 @@ def parts_of(rows: Column) -> list[Column]:
 
 
 def _structured(names: Sequence[str], columns: Sequence[Column], types: Sequence["np.dtype[Any]"]) -> Array:
-    # Where there are objects, zeros() is ten times faster than empty(), which fills in None.
+    # For objects, zeros() is ten times faster than empty(), which fills in None.
     make = np.zeros if any(one.hasobject for one in types) else np.empty
     made = make(len(columns[0]), list(zip(names, types, strict=True)))
     for name, one in zip(names, columns, strict=True):
@@ -146,7 +146,7 @@ def rows_of(array: Array, rows: Any) -> Array:
 
 
 def encode(records: Sequence[Any], diffs: Iterable[int] | None = None) -> Array:
-    """Return updates that add each record once, or as often as ``diffs`` says.
+    """Return updates that add each record once, or with its count in ``diffs``.
 
     >>> encode([("a", 1), ("b", 2)]).dtype.names, encode(["a", "b"]).dtype.names
     (('key', 'value', 'diff'), ('key', 'diff'))
@@ -188,7 +188,7 @@ def _names(array: Array) -> tuple[str, ...]:
 def gathered(arrays: Sequence[Array]) -> tuple[list[Column], Integers]:
     """Return the columns and the diffs of several arrays, at least one.
 
-    If only some have pairs, all records become Python objects in one column.
+    If only some arrays have pairs, all records become Python objects in one column.
     """
     diffs = _joined_diffs([array["diff"] for array in arrays])
     if len({array.dtype.names for array in arrays}) > 1:
@@ -231,7 +231,7 @@ def as_pairs(array: Array, operator: str) -> Array:
 def in_two_columns(array: Array) -> Array:
     """Return ``array`` in two columns if all its records are pairs.
 
-    Pairs may be in one column when they came with other records, or are the results of a reduction.
+    Pairs may be in one column if they arrived with other records, or are the results of a reduction.
 
     >>> pairs = array_of([column_of([(1, "a"), (2, "b")])], np.ones(2, np.int64))
     >>> pairs.dtype.names, in_two_columns(pairs).dtype.names

@@ -4,14 +4,14 @@ At a time ``t`` the reducer looks at each key whose input has changed at ``t``, 
 up the key's input at or before ``t`` and computes the output. Then it subtracts the previous output at or before ``t``,
 and sends the difference.
 
-A change at ``t`` can also change the output at later times, where it first meets another change of the key. These are
-the least upper bounds of ``t`` and the other times of the key's input. So the key is postponed to those that are later
-than ``t``. From there it is postponed again, and so gets to the least upper bounds of all sets of its times. No time is
-completed before a lesser one, so such a bound is still to come.
+A change at ``t`` can also change the output at later times, namely at the least upper bounds of ``t`` and the other
+times of the key's input. So the key is postponed to those bounds that are later than ``t``. There it is postponed
+again, and so reaches the least upper bounds of all sets of its times. No time is completed before an earlier time, so
+these bounds are not complete yet.
 
-Two things save most of this work. If one bound comes before another, the key is postponed only to the first, and from
-there to the next. And it is not postponed if neither its input nor its output can change the result later, as
-`tidewheel.differential.ends` tells.
+Two things save most of this work. If a bound is before another, the key is postponed only to the first, and from there
+to the next. And a key is not postponed if neither its input nor its output can change the result later, as
+`tidewheel.differential.ends` determines.
 
 Source: McSherry, Murray, Isaacs and Isard, "Differential dataflow" (CIDR 2013), section 4.
 """
@@ -34,7 +34,7 @@ from tidewheel.differential.updates import FlatTime, Updates, at_time, summed
 
 
 class Reducer:
-    """A reader of an arrangement that also keeps its result there."""
+    """A reader of an arrangement that also keeps its result in the arrangement."""
 
     def __init__(self, arrangement: SharedArrangement, name: str, reduction: Reduction) -> None:
         self._arrangement = arrangement
@@ -44,11 +44,11 @@ class Reducer:
         self.let_go((0,) * arrangement.depth)
 
     def let_go(self, since: FlatTime | None) -> None:
-        """Record a lower bound of the times that it will complete; None if there are none."""
+        """Record a lower bound of the times still to complete; None if there are none."""
         self._arrangement.let_go(self._name, since)
 
     def receive(self, time: FlatTime, numbers: Iterable[Number]) -> None:
-        """Receive updates at a time, which `complete` must follow."""
+        """Receive updates at a time; call `complete` for that time afterwards."""
         for number in numbers:
             for batch in self._arrangement.take(self._name, number):
                 self._await(time, batch.keys)
@@ -87,7 +87,7 @@ class Reducer:
             yield bound
 
     def _result(self, time: FlatTime, keys: Integers, placed: Sequence[Placed]) -> Result:
-        """Return the output that ``keys`` must have at a time, with the codes of its values.
+        """Compute the output for ``keys`` at a time, with the codes of its values.
 
         This may change the codes of the previous output.
         """

@@ -1,7 +1,7 @@
 """Reductions: functions of all values of a key, applied to all keys of one time at once.
 
-Each gets the accumulated rows (index of the key, value, count), and returns the rows of the result. Python runs for
-each key only for a user's function, or if values are not ordered as integers.
+A reduction gets the accumulated rows (index of the key, value, count), and returns the rows of the result. It loops
+over keys in Python only for a user's function, or if the order of values is not the order of their codes.
 """
 
 from abc import ABC, abstractmethod
@@ -18,12 +18,12 @@ from tidewheel.differential.records import Column, Integers, column_of, values_o
 from tidewheel.differential.sums import column_means, column_sums, mean_of, sum_of
 
 Form: TypeAlias = Literal["record", "counted", "pair"]
-"""The records of a result: the key itself, the pair of the key, which is a record, and a value, or a pair likewise."""
+"""The records of a result: whole records (the keys), pairs of a whole record and a count, or pairs of key and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Accumulated rows, sorted by the indexes of keys and then by the codes of values; no count is 0.
+    """Accumulated rows with counts other than 0, sorted by the indexes of keys and then by the codes of values.
 
     Attributes:
         keys: the codes of the distinct keys; ``groups`` has, for each row, the index of its key.
@@ -46,7 +46,7 @@ class Rows:
         return replace(self, groups=self.groups[rows], values=self.values[rows], counts=self.counts[rows])
 
     def in_order(self) -> "Rows":
-        """Return the rows with the values of each key in ascending order; the keys keep their order.
+        """Return the rows with each key's values in ascending order; the keys keep their order.
 
         Raises:
             TypeError: two values of a key cannot be compared.
@@ -79,8 +79,8 @@ class Rows:
 class Result:
     """The rows of a result: indexes of keys, values and counts.
 
-    ``values`` are codes of the input's values if the reduction keeps these, else a column. ``is_settled`` says for each
-    key whether its result stays the same at all later times; None if unknown.
+    ``values`` has codes of the input's values if the reduction `keeps_values`, else a column. ``is_settled`` tells for
+    each key whether its result stays the same at all later times; None if unknown.
     """
 
     groups: Integers
@@ -94,7 +94,7 @@ class Reduction(ABC):
 
     Attributes:
         keeps_values: whether the values of a result are among the values of the key.
-        form: what the records of the result are; unless it is ``"pair"``, whole records are the keys.
+        form: the form of the result's records; except for ``"pair"``, whole records are the keys.
     """
 
     keeps_values: bool = False
@@ -105,7 +105,7 @@ class Reduction(ABC):
 
 
 class Threshold(Reduction):
-    """Each record, as often as a function of record and count says; without a function, once."""
+    """Each record, with the count that a function of record and count returns; without a function, once."""
 
     form = "record"
 
@@ -220,7 +220,7 @@ class Sum(Reduction):
 
 
 class Grouped(Reduction):
-    """All values that a user's function returns for a key and the list of the key's values."""
+    """All values that ``function(key, values)``, a user's function, returns for each key."""
 
     def __init__(self, function: Callable[[Any, list[Any]], Iterable[Any]]) -> None:
         self._function = function
@@ -246,7 +246,7 @@ class Grouped(Reduction):
 
 
 def one_column(columns: list[Column]) -> Column:
-    """Return records in one column; pairs become tuples."""
+    """Return the records in one column; pairs become tuples."""
     if len(columns) == 1:
         return columns[0]
     return np.fromiter(zip(*map(values_of, columns), strict=True), object, len(columns[0]))

@@ -1,7 +1,7 @@
-"""Runs: batches one after the other, each with greater keys than the one before.
+"""Runs: sequences of batches, each with greater keys than the previous batch.
 
-A merge of two long runs makes a new one batch by batch, and frees their batches on the way. So it needs little memory,
-and its columns stay in the processor's cache. All rows of a key are in one batch of a run.
+A merge of two long runs makes a new run batch by batch, and frees the old batches on the way. So it needs little
+memory, and its columns stay in the processor's cache. All rows of a key are in one batch of a run.
 """
 
 import ctypes
@@ -15,17 +15,18 @@ from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, unique
 
 _MOST_AT_ONCE = 1 << 20
-"""The largest number of rows that a merge turns into one batch at once."""
+"""The largest number of rows that a merge makes into one batch in a single step."""
 
 _PART = 1 << 17
 """The approximate number of rows that a larger merge takes from each run at a time."""
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
-"""Makes glibc's allocator return free memory to the system. Merges of many rows are rare enough for that."""
+"""Makes glibc's allocator return free memory to the system. Large merges are rare, so the time it takes does not
+matter."""
 
 
 class Run:
-    """Batches, each with greater keys than the one before."""
+    """A sequence of batches, each with greater keys than the previous batch."""
 
     __slots__ = ("_firsts", "batches", "count")
 
@@ -35,7 +36,7 @@ class Run:
         self._firsts = [batch.key_at(0) for batch in batches[1:]]
 
     def place(self, keys: Integers) -> Sequence[Placed]:
-        """Return where ``keys``, distinct and in order, are in the batches that have some of them."""
+        """Find the rows of ``keys``, which are distinct and in order, in all batches."""
         if len(self.batches) == 1:
             placed = self.batches[0].place(keys)
             return () if placed is None else (placed,)

@@ -1,12 +1,12 @@
-"""The arrangement of one collection, shared by all operators of a worker that need it by the same key.
+"""The arrangement of one collection by one key, shared by all operators of a worker that read it.
 
-A message tells each reader the number of new updates, at their time. Until all readers have received it, these updates
-are in a spine of their own; then they are added to the main spine. A reader sees the main spine and the spines whose
-numbers it has received, as if it had an arrangement of its own.
+Each set of new updates has a number, which a message sends to each reader at the time of the updates. Until all readers
+have received the number, the updates are in a spine of their own; then they are added to the main spine. A reader sees
+the main spine and the spines whose numbers it has received, as if it had an arrangement of its own.
 
 Each reader promises a frontier: it asks for no earlier times. The main spine is compacted to the greatest lower bound
-of these frontiers. A reader in a loop has times with more coordinates. In the arrangement these are 0 and not stored;
-only the outer coordinates matter.
+of these frontiers. A reader in a loop has times with more coordinates. In the arrangement the inner coordinates are 0
+and not stored; only the outer ones matter.
 
 A reduction also keeps its result here, and the keys that it will look at.
 
@@ -27,7 +27,7 @@ from tidewheel.differential.spine import Spine
 from tidewheel.differential.updates import FlatTime, Updates, at_time, concatenate, lower_bound, unique
 
 Number: TypeAlias = tuple[int, int]
-"""The number of a set of updates: the worker that has arranged it, and how many sets that worker had before."""
+"""The number of a set of updates: the worker that has arranged it, and the count of the worker's earlier sets."""
 
 Owners: TypeAlias = Callable[[Sequence[Column], int], "np.typing.NDArray[Any]"]
 """Returns the worker that owns each key, given the columns of the keys and the number of workers."""
@@ -35,7 +35,7 @@ Owners: TypeAlias = Callable[[Sequence[Column], int], "np.typing.NDArray[Any]"]
 _SOME = 100
 
 MAIN = 0
-"""The number of the main spine. The result of a reduction has its name in place of a number."""
+"""The number of the main spine. The spine of a reduction's result has the reduction's name in place of a number."""
 
 
 class SharedArrangement:
@@ -43,13 +43,13 @@ class SharedArrangement:
 
     Args:
         operator: the operator that first asked for the arrangement, for errors.
-        by_record: whether whole records are the keys, with value 0; otherwise records are pairs.
+        by_record: True if whole records are the keys, with value 0; otherwise records are pairs.
 
     Attributes:
         keys: the codes of keys; ``values`` has the codes of values.
-        readers: for each reader a lower bound of the times that it will ask for; None if it asks for none.
+        readers: for each reader a lower bound of the times that it will ask for; None if it has finished.
         since: the least time that can be read; earlier times are compacted, perhaps on another worker.
-        awaiting: by the name of a reduction and a time, the keys to look at.
+        awaiting: for each reduction and time, the keys to look at.
     """
 
     def __init__(self, depth: int, operator: str, *, by_record: bool = False) -> None:
@@ -69,10 +69,10 @@ class SharedArrangement:
         return {**self.__dict__, "readers": {}}
 
     def receive(self, worker: int, time: FlatTime, arrays: Sequence[Array]) -> Number | None:
-        """Add updates at a time; return their number, for readers; None if they cancel out.
+        """Add updates at a time; return the number to send to readers; None if the updates cancel out.
 
         Raises:
-            TypeError: a record cannot be hashed, or is not a pair although the arrangement is by key.
+            TypeError: a record cannot be hashed, or the arrangement is by key and a record is not a pair.
         """
         if self._by_record:
             columns, diffs = gathered(arrays)
@@ -95,7 +95,7 @@ class SharedArrangement:
         return number
 
     def take(self, reader: str, number: Number) -> list[Batch]:
-        """Return the updates with this number to a reader; nothing if the reader, or another worker, has had them."""
+        """Return the updates with this number to a reader, except those that the reader has received already."""
         taken = list[Batch]()
         for part in [one for one, missing in self._missing.items() if one[:2] == number and reader in missing]:
             batches = self.spines[part].batches
@@ -108,7 +108,7 @@ class SharedArrangement:
         return taken
 
     def let_go(self, reader: str, since: FlatTime | None) -> None:
-        """Record a lower bound of the times that a reader will ask for; None if it asks for none."""
+        """Record a lower bound of the times that a reader will ask for; None if it has finished."""
         promised = since and since[: self.depth]
         if self.readers.get(reader, ()) == promised:
             return
@@ -128,15 +128,15 @@ class SharedArrangement:
         return []
 
     def look_up(self, reader: str, keys: Integers) -> Updates:
-        """Return the updates of some keys that a reader sees, as `Spine.look_up` does."""
+        """As `Spine.look_up`, among the updates that a reader sees."""
         return concatenate([spine.look_up(keys) for spine in self._seen(reader)], self.depth)
 
     def place(self, reader: str, keys: Integers) -> list[Placed]:
-        """Return where some keys are that a reader sees, as `Spine.place` does."""
+        """As `Spine.place`, among the updates that a reader sees."""
         return [placed for spine in self._seen(reader) for placed in spine.place(keys)]
 
     def find_keys(self, column: Column) -> tuple[Integers | None, Integers]:
-        """Return which keys may be in the arrangement (their indexes, None for all), and their codes, in order."""
+        """Return the indexes of the keys that may be in the arrangement (None for all), and their codes, in order."""
         places, codes = self.keys.known(column, self._translate_keys)
         if places is None:
             return None, codes
@@ -150,7 +150,7 @@ class SharedArrangement:
         return self.values.decode(codes)[0]
 
     def result(self, reduction: str, *, keeps_values: bool) -> tuple[Spine, Codes]:
-        """Return the spine of a reduction's result, and the codes of its values, which may be those of the input."""
+        """Return the spine of a reduction's result, and the codes of its values: with ``keeps_values``, the input's."""
         if not keeps_values:
             self._results.setdefault(reduction, Codes())
         return self._spine(reduction), self._codes(reduction)
@@ -165,13 +165,13 @@ class SharedArrangement:
         return codes.encode([column], translate)
 
     def overflow_of(self, updates: Updates, spine: Any) -> CountOverflowError:
-        """Return the error for updates of a spine with too large counts; it names a record."""
+        """Return the error for updates of a spine with too large counts; the error names a record."""
         return overflow_of(updates, self.keys, None if self._by_record else self._codes(spine))
 
     def divided(self, owners: Owners, workers: int, make: Callable[[], Self]) -> list[Self]:
-        """Divide the arrangement among workers; return the parts, in arrangements that ``make`` makes.
+        """Divide the arrangement among workers; return the parts, each an arrangement made by ``make``.
 
-        Each worker gets some of the updates of each number.
+        Each worker gets a part of the updates of each number.
         """
         shares = [make()._like(self) for _ in range(workers)]
         for spine, keys, others in self._pieces():
@@ -184,14 +184,14 @@ class SharedArrangement:
         return shares
 
     def add(self, other: Self) -> Self:
-        """Add another arrangement to this one; it can then be read at times at which both could be read."""
+        """Add another arrangement to this one; the sum can be read at times at which both could be read."""
         self._like(other)
         for spine, keys, others in other._pieces():
             self._load(self._part(spine, other._missing.get(spine)), keys, others)
         return self
 
     def _part(self, spine: Any, missing: set[str] | None) -> Any:
-        """Return the number for updates that these readers have not received; None stands for all readers.
+        """Return the number for updates that the readers ``missing`` have not received; None stands for all readers.
 
         A reader may have received the updates of a number from one worker only; such updates get longer numbers.
         """

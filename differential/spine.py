@@ -1,17 +1,16 @@
 """Arrangements: updates indexed by key, in sorted batches that never change and are merged geometrically.
 
 A `Spine` is a list of runs of batches, each run at least twice as large as the next. A new batch takes its place by
-size, so a few old updates are not merged with very many new ones. So both the merges of an update and the runs that a
-look-up visits are logarithmic in number.
+size, so that a few old updates are not merged with very many new ones. So the number of an update's merges, and the
+number of runs that a look-up visits, are logarithmic.
 
 Readers promise to ask only for times at or after some element of a frontier. ``since`` is the greatest lower bound of
-its elements. A merge replaces each time by its least upper bound with ``since``. The new time is at or before the same
-times that readers ask for, and has the same least upper bounds with them. So readers see no difference, and updates
-whose times become equal are added up.
+its elements. A merge replaces each time by its least upper bound with ``since``. For all times that readers ask for,
+the new time compares as the old time did, and has the same least upper bounds. So readers see no difference, and
+updates whose times become equal are added up.
 
-The source instead takes, for each element ``f`` of the frontier, the least upper bound of the time and ``f``, and then
-the greatest lower bound of these. That is the same here, since coordinates are totally ordered and both operations
-distribute.
+The source instead takes the least upper bound of the time and each element of the frontier, and then the greatest lower
+bound of the results. Here this is the same, since coordinates are totally ordered and both operations distribute.
 
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), section 4.
 """
@@ -36,7 +35,7 @@ def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArra
 
 
 _SMALL = 8192
-"""The size up to which a batch is merged with any smaller one, as that costs less than to look into both."""
+"""A batch of up to this size is merged with any smaller batch: this costs less than looking into both."""
 
 
 def ranges(starts: Integers, counts: Integers) -> Integers:
@@ -58,7 +57,7 @@ class Spine:
 
     Attributes:
         runs: the runs of batches, the largest first.
-        since: readers ask only for times at or after it; None if there are no readers.
+        since: the time at or after which readers ask; None if there are no readers.
     """
 
     __slots__ = ("depth", "runs", "since")
@@ -91,7 +90,7 @@ class Spine:
             place -= 1
 
     def total(self) -> list[Batch]:
-        """Merge all batches; return those of the one remaining run, or none."""
+        """Merge all batches into one run; return its batches."""
         while len(self.runs) > 1:
             self._merge(len(self.runs) - 1, self.since or (0,) * self.depth)
         return self.batches
@@ -101,7 +100,7 @@ class Spine:
         self.runs[place - 1 : place + 1] = [Run(batches)] if batches else []
 
     def let_go(self, since: FlatTime | None) -> None:
-        """Record that readers ask only for times at or after ``since``; None if they ask no more."""
+        """Record that readers ask only for times at or after ``since``; None if they have finished."""
         self.since = since
         if since is None:
             self.runs = []
@@ -122,11 +121,11 @@ class Spine:
         return concatenate(parts, self.depth)
 
     def place(self, keys: Integers) -> list[Placed]:
-        """Return where ``keys``, distinct and in order, are in the batches that have some of them."""
+        """Find the rows of ``keys``, which are distinct and in order, in all batches."""
         return [placed for run in self.runs for placed in run.place(keys)]
 
     def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
-        """Replace the codes of all keys or values with ``keys`` or ``values``, functions of codes."""
+        """Replace the codes of all keys by ``keys(codes)``, and those of all values by ``values(codes)``."""
         batches, self.runs = self.batches, []
         for batch in batches:
             old = batch.updates

@@ -3,8 +3,8 @@
 A sum of whole numbers is exact. A sum of floats is the exact sum, rounded once, so it depends only on the values and
 their counts.
 
-Columns of floats are added without rounding. From all values, the highest bits that add up exactly in any order are
-split off, then the next ones, until nothing is left. Most columns need two or three turns.
+Columns of floats are added without rounding. Each turn splits off the highest bits of all values, as many as add up
+exactly in any order, until nothing is left. Most columns need two or three turns.
 
 Source: Rump, Ogita and Oishi, "Accurate floating-point summation, part I" (SIAM J. Sci. Comput. 2008), section 3.
 """
@@ -35,7 +35,8 @@ _LARGE = 2**62
 _MOST_COUNT = 1 << 26
 _GREATEST = 2.0**900
 _MOST_TURNS = 4
-"""The limits of vectorised sums. With larger counts or values, or very different values, keys are summed one by one."""
+"""The largest number of turns of a vectorised sum. For larger counts or values, or very different values, keys are
+summed one by one."""
 
 _UNIT_BITS = 1074
 """All floats are multiples of 2**-1074."""
@@ -44,7 +45,7 @@ _UNIT_BITS = 1074
 def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
     """Return the sum of values: exact for whole numbers, rounded once if some are floats.
 
-    Equal numbers of any types are one value of a collection, so a whole number beside other types counts as an ``int``.
+    In a collection, equal numbers of any type are one value. So if types are mixed, a whole number counts as ``int``.
 
     Raises:
         TypeError: the values cannot be added up.
@@ -90,10 +91,10 @@ def mean_of(values: Sequence[Any], counts: Sequence[int], total: int) -> Any:
 
 
 def column_sums(values: Column, counts: Integers, starts: Integers) -> Column:
-    """Return the sums of the values from each start to the next, as `sum_of` does; the column is not empty."""
+    """Return the sums of the values from each start to the next, as `sum_of` does; the column must not be empty."""
     if values.dtype.kind == "f":
         return _float_sums(values, counts, starts)
-    # The sum of the absolute values as a float: not quite exact, but without overflow.
+    # The sum of the absolute values as a float is inexact, but cannot overflow.
     most = np.abs(counts.astype(float)).sum()
     if most * max(map(abs, range_of(values))) >= _LARGE:
         values = values.astype(object)
@@ -102,9 +103,9 @@ def column_sums(values: Column, counts: Integers, starts: Integers) -> Column:
 
 
 def column_means(values: Column, counts: Integers, starts: Integers) -> tuple[Column, npt.NDArray[np.bool_]]:
-    """Return the means of the values from each start to the next, and a mask of those whose total count is not 0.
+    """Return the means of the values from each start to the next, and a mask: whether the total count is not 0.
 
-    The column is not empty.
+    The column must not be empty.
     """
     sums, totals = column_sums(values, counts, starts), exact_sums(starts, counts)
     kept = totals != 0

@@ -1,7 +1,7 @@
 """Updates in int64 columns: key, value, one time coordinate for each nested scope, and diff.
 
-`consolidate` sorts updates by key, value and time, adds the diffs of equal ones, and drops those that are 0. If the
-columns have together at most 63 bits, they are packed into one word, which NumPy sorts several times faster.
+`consolidate` sorts updates by key, value and time, adds the diffs of equal updates, and drops sums of 0. If the columns
+together need at most 63 bits, they are packed into one word, which NumPy sorts several times faster.
 """
 
 from collections import Counter
@@ -27,10 +27,10 @@ FlatTime: TypeAlias = tuple[int, ...]
 """The coordinates of a time, from the outermost scope to the innermost: those of ``((e, r), s)`` are ``(e, r, s)``."""
 
 MOST_ROWS = 1 << 20
-"""The largest number of updates encoded, sorted or held at once: columns take several times the memory of a batch."""
+"""The largest number of updates to encode, sort or hold at once, since columns take several times a batch's memory."""
 
 MOST_KEYS = 1 << 16
-"""The largest number of keys that are read together: their rows take several times the memory of those in a batch."""
+"""The largest number of keys to read at once, since unpacked rows take several times a batch's memory."""
 
 
 def flat(time: Any) -> FlatTime:
@@ -47,7 +47,7 @@ def flat(time: Any) -> FlatTime:
 
 
 def nested(time: Sequence[int]) -> Any:
-    """Return the time with these coordinates, the reverse of `flat`."""
+    """Return the time with these coordinates; the inverse of `flat`."""
     made: Any = time[0]
     for coordinate in time[1:]:
         made = (made, coordinate)
@@ -55,7 +55,7 @@ def nested(time: Sequence[int]) -> Any:
 
 
 def lower_bound(times: Iterable[FlatTime]) -> FlatTime | None:
-    """Return the greatest lower bound of some times; None if there are none.
+    """Return the greatest lower bound of ``times``; None if there are no times.
 
     >>> lower_bound([(1, 0), (0, 3)])
     (0, 0)
@@ -87,14 +87,14 @@ def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -
 
 
 def drained(arrays: list[Any]) -> Iterator[Any]:
-    """Yield arrays or batches, and free each when the next is asked for."""
+    """Yield arrays or batches; free each when the next is requested."""
     arrays.reverse()
     while arrays:
         yield arrays.pop()
 
 
 def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[FlatTime], list[Array]]]:
-    """Yield arrays and their times: small ones together, large ones alone, very large ones in parts."""
+    """Yield arrays and their times: small arrays together, large arrays alone, very large arrays in parts."""
     times, arrays, count = list[FlatTime](), list[Array](), 0
     for time, array in updates:
         for first in range(0, len(array), MOST_ROWS):
@@ -110,7 +110,7 @@ def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[F
 
 
 def concatenate(parts: Sequence[Updates], depth: int) -> Updates:
-    """Return all updates of some parts; ``depth`` is the number of coordinates of times."""
+    """Return all updates of ``parts``; ``depth`` is the number of coordinates of times."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -125,7 +125,7 @@ def concatenate(parts: Sequence[Updates], depth: int) -> Updates:
 
 
 def consolidate(updates: Updates) -> Updates:
-    """Return the updates sorted by key, value and time, with diffs of equal ones added, without zeros.
+    """Return the updates sorted by key, value and time, with diffs of equal updates added, without sums of 0.
 
     >>> ones = np.array([1, 1, 1])
     >>> consolidate(at_time(np.array([2, 1, 2]), np.array([5, 6, 5]), ones, (0,))).diffs.tolist()
@@ -136,7 +136,7 @@ def consolidate(updates: Updates) -> Updates:
 
 
 def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
-    """Return rows sorted by their columns, followed by the summed diffs of equal rows, without those that are 0."""
+    """Return the distinct rows, sorted by their columns, followed by their summed diffs; leave out rows with sum 0."""
     if len(diffs) <= 1:
         if len(diffs) and diffs[0] == 0:
             return [one[:0] for one in (*columns, diffs)]

@@ -9,7 +9,7 @@ from typing import Final
 
 MOST_CHARACTERS: Final = 200
 MOST_OF_OPERATORS: Final = 400
-"""The largest length of an operator's name, which may contain other names, such as that of a topic."""
+"""The largest length of an operator's name, which may contain other names, such as a topic's."""
 
 _CONTROLS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Control characters, halves of characters (surrogates), and the separators of lines and paragraphs."""

@@ -8,7 +8,7 @@ from typing import Any
 from tidewheel.batches.batches import Batch, length, records, take_slice
 
 MOST_ROWS, MOST_COLUMNS, MOST_SIGNS = 20, 20, 80
-"""The largest numbers of records, of columns, and of characters in a cell that a table shows."""
+"""The largest numbers of rows, of columns, and of characters in a cell."""
 
 _REPR = Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = MOST_SIGNS
@@ -18,7 +18,8 @@ _OTHER_RECORDS = "record"
 def html_table(title: str, batches: Iterable[tuple[str | None, Batch]], total: int) -> str:
     """Return the first records as HTML rows, with a cell for each column of a dict or Arrow row.
 
-    Each batch comes with its time as text, None if all have the same. Batches after the last shown record are not read.
+    Each batch comes with its time as text, or None if all have the same time. ``total`` is the number of all records.
+    Batches after the last shown record are not read.
 
     >>> html_table("epoch 3", [(None, [{"a": "<b>"}])], 1)
     '<table><caption>epoch 3: 1 record</caption><tr><th>a</th></tr><tr><td>&lt;b&gt;</td></tr></table>'

@@ -1,6 +1,6 @@
 """The live views of jobs and topics, by name.
 
-Views import jobs and topics, which must not import views. So a job loads a view by name when a user asks for it.
+Views import jobs and topics, so jobs and topics cannot import views. They load a view by name when a user asks for it.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""JSON merge patches: the difference of two documents, and its merging.
+"""JSON merge patches: computes the difference of two documents, and merges it into a document.
 
-A document is a dict with string keys, in which no dict has None as a value. The functions do not change their
-arguments. Results share parts with them, so do not change results either.
+A document is a dict with string keys; no dict in it has None as a value. The functions do not change their arguments.
+Results share parts with the arguments, so do not change results.
 
 Source: RFC 7386, "JSON Merge Patch".
 """

@@ -1,4 +1,4 @@
-"""The output of a notebook cell, with no library but those of the notebook."""
+"""The output of a notebook cell; needs no library beyond those of the notebook."""
 
 import sys
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class NotebookCell:
         self._shown: Any = None
 
     def show(self, data: Mapping[str, str]) -> None:
-        """Replace the content; ``data`` has it by media type, such as ``text/html``."""
+        """Replace the content with ``data``: the content by media type, such as ``text/html``."""
         if self._shown is None:
             self._shown = display(dict(data), raw=True, display_id=True)
         else:

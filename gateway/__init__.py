@@ -1,6 +1,6 @@
-"""Live topics, and inboxes of jobs, for clients outside of Ray: browsers, data tools, and programs that send records.
+"""Live topics, and inboxes of jobs, for clients outside Ray: browsers, data tools, and programs that send records.
 
-Importing this package loads no web server; the libraries of the extra ``gateway`` are needed when a `Gateway` starts.
+Importing this package loads no web server. Starting a `Gateway` needs the libraries of the extra ``gateway``.
 """
 
 from tidewheel.gateway.access import new_token

@@ -1,15 +1,15 @@
 """Access control of the gateway: the token, and the rules for requests; no I/O.
 
-For an HTTP request it checks, in this order:
+The gateway checks of an HTTP request, in this order:
 
-- The host that the client addresses. On loopback it must be one of this machine's usual names. This refuses pages of a
-  foreign name that was made to point here (DNS rebinding).
-- The page that sends the request, as the browser names it. It must be of the gateway's own address or of an allowed
-  origin.
-- The token, with which a client may read every topic. It comes in a header. Browsers cannot always set that: a
+- The host that the client addresses. On loopback it must be one of this machine's usual names. This refuses pages whose
+  foreign host name was made to point here (DNS rebinding).
+- The page that sends the request, according to the browser's headers. Its address must be the gateway's own, or an
+  allowed origin.
+- The token, with which a client may read every topic. It comes in a header. Browsers cannot always set headers, so a
   WebSocket has the token in a subprotocol, and Server-Sent Events have it in the query.
 
-For a call over Arrow Flight it checks the token.
+Of a call over Arrow Flight, the gateway checks the token.
 """
 
 import hmac
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from tidewheel.gateway.errors import GatewayError
 
 SUBPROTOCOL = "tidewheel"
-"""The subprotocol of WebSockets; a client that also offers ``bearer.TOKEN`` has shown its token."""
+"""The subprotocol of WebSockets. To show its token, a client also offers the subprotocol ``bearer.TOKEN``."""
 
 _BEARER_PREFIX = "bearer."
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d*)?", re.IGNORECASE)
@@ -59,11 +59,11 @@ class Access:
     origins: frozenset[str] = frozenset()
 
     def place_refusal(self, headers: Mapping[str, str], *, may_be_opened: bool = False) -> Refusal | None:
-        """Return why a request is refused for its host or its page; None if it is not.
+        """Return the reason to refuse a request for its host or its page; None if it is allowed.
 
         Args:
             headers: the request's headers, with names in lower case; browsers send ``origin`` and ``sec-fetch-site``.
-            may_be_opened: whether another site may open this in a window by a link, without being able to read it.
+            may_be_opened: whether a link on another site may open the requested page, without that site reading it.
         """
         host, origin = headers.get("host", ""), headers.get("origin")
         name = host_name(host)
@@ -83,7 +83,7 @@ class Access:
         return None
 
     def token_refusal(self, shown: Iterable[str]) -> Refusal | None:
-        """Return why a request that shows these tokens is refused; None if it is not.
+        """Return the reason to refuse a request with the tokens ``shown``; None if it is allowed.
 
         The time of the comparison does not depend on the contents of the tokens.
         """
@@ -110,7 +110,7 @@ def tokens_in(authorizations: Iterable[str], subprotocols: Iterable[str] = ()) -
 
 
 def host_name(header: str) -> str | None:
-    """Return the name in a Host header, in lower case and without port; None if it has none.
+    """Return the name in a Host header, in lower case and without port; None if there is no name.
 
     >>> host_name("LocalHost:8787"), host_name("[::1]:8787"), host_name("[::1")
     ('localhost', '::1', None)
@@ -132,7 +132,7 @@ def check_token(token: str, place: str) -> None:
     """Check that a header, a query and a WebSocket's subprotocol can carry a token unchanged.
 
     Raises:
-        GatewayError: they cannot, or the token is too short to be a secret.
+        GatewayError: they cannot carry it, or the token is too short to be a secret.
     """
     if not _TOKEN.fullmatch(token):
         raise GatewayError(

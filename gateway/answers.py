@@ -1,4 +1,4 @@
-"""The gateway's HTTP answers: JSON, and for every error a status and a text."""
+"""The gateway's HTTP answers: JSON or, for an error, a status and a text."""
 
 import logging
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def content_of(error: Exception) -> dict[str, Any]:
 
 
 def headers_of(error: Exception) -> dict[str, str]:
-    """Return the headers that tell a client when to try again."""
+    """Return the headers for an error, which tell a client when to try again."""
     match error:
         case InputFull():
             return {"Retry-After": "1"}
@@ -73,7 +73,7 @@ async def refuse_http(request: Request, error: Exception) -> Response:
 
 
 async def confess(request: Request, error: Exception) -> Response:
-    """Answer with an unexpected error, and log it without anything that the client has sent."""
+    """Answer a request with an unexpected error, and log the error without the client's data."""
     return answer({"message": unexpected(error)}, 500)
 
 

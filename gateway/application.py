@@ -1,7 +1,7 @@
-"""The routes of the gateway: topics, as Server-Sent Events and over WebSockets, and those of its sites.
+"""The routes of the gateway: its sites, and topics as Server-Sent Events and over WebSockets.
 
-Two guards apply `Access` first. One refuses foreign pages. The other checks the token; it is behind CORS, so that the
-browser shows its refusal to a permitted page.
+Two guards apply `Access` first. One refuses foreign pages. The other checks the token, after the CORS middleware, so
+that the browser shows a refusal to a permitted page.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.subscribers.topics import topics
 
 _TOPICS_PREFIX, _EVENTS_SUFFIX = "/topics/", "/events"
-"""The parts of the path of a topic's Server-Sent Events; only such a path may have a token in its query."""
+"""The start and end of the path of a topic's Server-Sent Events; only such a path may have a token in its query."""
 
 
 class _TopicName(PathConvertor):
-    """Any text, since the name of a topic may contain slashes and blanks."""
+    """Matches any text, since the name of a topic may contain slashes and blanks."""
 
     regex = r"[\s\S]+"
 
@@ -48,7 +48,7 @@ class Guard:
     """Passes on the requests that a rule permits.
 
     Args:
-        refusal: returns why a request is refused; None if it is not refused.
+        refusal: returns the reason to refuse a request; None if it is allowed.
     """
 
     def __init__(self, app: ASGIApp, refusal: Callable[[HTTPConnection], Refusal | None]) -> None:
@@ -60,7 +60,7 @@ class Guard:
         if refusal is None:
             await self._app(scope, receive, send)
             return
-        # A refused client does not keep its connection.
+        # A refusal closes the connection.
         headers = {"Connection": "close", **({"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {})}
         await answer({"message": refusal.message}, refusal.status, headers)(scope, receive, send)
 

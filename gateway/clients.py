@@ -1,7 +1,7 @@
-"""The clients of the gateway: at most a given number at once, and none when it stops.
+"""The clients of the gateway: at most a given number at once, and none once it stops.
 
-Each client has its own subscription and thread, which reads one item at each request. The messages for a slow client
-wait at the publishers, as for any slow subscriber, and do not delay others.
+Each client has its own subscription, and a thread that reads one item at each request. The messages for a slow client
+wait at the publishers, as for any slow subscriber, and do not delay other clients.
 """
 
 import logging
@@ -27,7 +27,7 @@ Read: TypeAlias = Callable[[TimeDomain, Iterator[Event]], Iterator[T]]
 """A function that makes a client's items from the times and the events of a topic."""
 
 MAX_EPOCH_BYTES = 256 * 1024 * 1024
-"""The default bound for incomplete epochs of one client."""
+"""The default limit of the size of one client's incomplete epochs."""
 
 STOPPED = "the gateway is being stopped"
 """The error message that clients receive when the gateway stops."""
@@ -65,7 +65,7 @@ class OwnThread:
 
 
 def asked(question: Callable[[], R]) -> "Future[R]":
-    """Run a call that may hang, such as one to the catalog of topics, on a thread of its own; return its future."""
+    """Run a call that may hang, such as a call to the catalog of topics, on a separate thread; return its future."""
     thread = OwnThread("tidewheel-gateway-question")
     answer = thread.submit(question)
     thread.stop()
@@ -91,10 +91,11 @@ class TopicFeed(Generic[T]):
     def __post_init__(self) -> None:
         self._thread = OwnThread("tidewheel-gateway-client")
         self.opened = self._thread.submit(self._open)
-        """The future of the connection; once it is done, the feed misses no event. It raises as `subscribe` does."""
+        """The future of the connection; once it is done, the feed misses no event. Its result raises as `subscribe`
+        does."""
 
     def next(self) -> "Future[T | None]":
-        """Read the next item; None at the end of the topic and after `close`."""
+        """Read the next item; the result is None at the end of the topic and after `close`."""
         with self._lock:
             if not self._closed.is_set():
                 return self._thread.submit(lambda: next(self._items, None))
@@ -107,7 +108,7 @@ class TopicFeed(Generic[T]):
         return self._closed.is_set()
 
     def close(self) -> None:
-        """End the subscription at once, even during a read; idempotent."""
+        """End the subscription immediately, even during a read; idempotent."""
         with self._lock:
             if self._closed.is_set():
                 return
@@ -124,7 +125,7 @@ class TopicFeed(Generic[T]):
             yield from subscription
             yield from subscription.poll()  # after a stop, the iteration has ended, and this call raises the reason
             return
-        # A local job runs only while its subscriber reads, and is idle until another thread sends to its inputs.
+        # A local job runs only while its subscriber reads. It is idle until another thread sends to its inputs.
         while not self._closed.is_set() and not subscription.has_ended:
             events = subscription.poll()
             yield from events
@@ -146,7 +147,7 @@ class Clients:
     """The feeds of all clients, of every protocol; thread-safe.
 
     Args:
-        max_epoch_bytes: how many bytes the incomplete epochs of a client may have.
+        max_epoch_bytes: the limit, in bytes, of a client's incomplete epochs.
     """
 
     def __init__(self, most: int, max_epoch_bytes: int = MAX_EPOCH_BYTES) -> None:
@@ -157,7 +158,7 @@ class Clients:
         self._is_closed = False
 
     def admit(self, subscribe: Callable[[], Subscription], read: Read[T]) -> TopicFeed[T]:
-        """Return the feed of a new client, which leaves by closing the feed.
+        """Return the feed of a new client; the client leaves by closing the feed.
 
         Raises:
             TooManyClients: the gateway has its largest number of clients, or is stopping.
@@ -197,7 +198,9 @@ class Clients:
 
 
 def assembled(domain: TimeDomain, events: Iterator[Event], max_bytes: int) -> Iterator[Epoch | Event]:
-    """Yield epochs in place of batches, each before the event that completes it; pass on other events but `RolledBack`.
+    """Yield epochs in place of batches, each before the event that completes it.
+
+    Pass on other events except `RolledBack`.
 
     Raises:
         TidewheelError: incomplete epochs exceed ``max_bytes``.

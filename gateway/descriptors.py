@@ -1,6 +1,6 @@
 """The limit on the file descriptors of this process that connections may use.
 
-A connection uses descriptors before it sends a token, so clients without a token could use up all.
+A connection uses descriptors before it sends a token, so clients without a token could use up all descriptors.
 """
 
 import resource
@@ -11,14 +11,14 @@ _MOST_SILENT = 128
 
 
 def most_silent() -> int:
-    """Return how many connections without a request a listener may have: a sixteenth of the descriptors, 1 to 128."""
+    """Return how many connections without a request a listener may have: 1/16 of the descriptors, 1 to 128."""
     return max(1, min(_limit() // _SILENT_SHARE, _MOST_SILENT))
 
 
 def leaves_room(newest: int) -> bool:
-    """Tell whether an eighth of the descriptors was free when the process opened ``newest``.
+    """Tell whether 1/8 of the descriptors was free when the process opened the descriptor ``newest``.
 
-    The kernel assigns the lowest free number, so all lower ones are in use.
+    The kernel assigns the lowest free number, so all lower numbers are in use.
     """
     return newest < _limit() - _limit() // _RESERVE_SHARE
 

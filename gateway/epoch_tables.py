@@ -1,4 +1,4 @@
-"""Complete epochs as Arrow record batches with one schema, that of the first epoch."""
+"""Complete epochs as Arrow record batches, all with the schema of the first epoch."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ def timed_batches(
 ) -> Iterator[TimedBatch]:
     """Yield the record batches of a topic's complete epochs.
 
-    An epoch is one batch; several if it is too large for Arrow, none if it has only ends of substreams. Tables stay as
-    they are, except that dictionary-encoded columns become plain, since a Flight stream cannot carry them. Dicts become
-    rows, with null for a missing key.
+    An epoch is one batch; several if it is too large for Arrow; none if it has only ends of substreams. Tables are
+    unchanged, except that dictionary-encoded columns become plain, since a Flight stream cannot carry them. Dicts
+    become rows, with null for a missing key.
 
     Raises:
         TidewheelError: the topic has failed, incomplete epochs are too large, records are neither tables nor dicts, or

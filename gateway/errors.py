@@ -8,7 +8,7 @@ class GatewayError(TidewheelError):
 
 
 class BadRequest(GatewayError):  # noqa: N818  it names what happened
-    """A request is not valid; the message says why, and what is."""
+    """A request is not valid; the message has the reason and a valid form."""
 
 
 class TooLarge(BadRequest):
@@ -28,4 +28,4 @@ class UnknownJob(GatewayError):  # noqa: N818  it names what happened
 
 
 class UnknownInput(GatewayError):  # noqa: N818  it names what happened
-    """The job has no inbox, or no look-up, of this name."""
+    """The job has no inbox, or no look-up, with this name."""

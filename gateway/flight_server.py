@@ -1,11 +1,11 @@
 """The Arrow Flight server of the gateway: a topic is a stream of record batches, one for each epoch, until its end.
 
 A client asks for a flight by the topic's name, as a path with one part, or by a JSON command. It reads the flight with
-the ticket in the answer, which is the same JSON. Every error is a `pyarrow.flight.FlightError`; others would show the
-client paths of this code.
+the ticket in the answer, which is the same JSON. Every error is a `pyarrow.flight.FlightError`; other errors would show
+source paths to the client.
 
-A thread of gRPC waits only for its client. Calls that may hang run on other threads, and end when the client leaves. So
-neither the server nor the process waits for them.
+A gRPC thread waits only for its client. Calls that may hang run on other threads, and end when the client leaves. So
+neither the server nor the process waits for such calls.
 """
 
 import logging
@@ -39,7 +39,7 @@ T = TypeVar("T")
 _LOOK_EVERY_S = 0.25
 _GRACE_S = 2.0
 _FAREWELL_S = 0.1
-"""The time for the last messages to pass the forwarder, in seconds."""
+"""The seconds that the last messages have to pass the forwarder."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """The first bytes of every client that speaks HTTP/2."""
 _STOPS_WITHIN_S = 1.5
@@ -61,12 +61,12 @@ class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-
 
 
 class FlightServer:
-    """The server. It listens as soon as it is created.
+    """The server; it listens as soon as it is created.
 
     Arrow Flight listens at a Unix socket in a private folder, behind a `Forwarder`.
 
     Args:
-        stall_s: a connection breaks after so many seconds without an acknowledgement.
+        stall_s: the seconds without an acknowledgement after which a connection breaks.
 
     Raises:
         GatewayError: the port is taken, or this machine does not have the address.
@@ -87,9 +87,9 @@ class FlightServer:
         self._forwarder = Forwarder(listener, path, _PREFACE, "tidewheel-gateway-flight")
 
     def stop(self) -> None:
-        """Stop listening, let running calls end, and break the connections of clients that read nothing.
+        """Stop listening, let running calls end, and break the connections of clients that do not read.
 
-        Close the feeds of all streams before, so that the streams end.
+        Before, close the feeds of all streams, so that the streams end.
         """
         self._forwarder.close_listener()
         ending = threading.Thread(target=self._server.shutdown, name="tidewheel-gateway-flight-end", daemon=True)
@@ -175,7 +175,7 @@ def _request(descriptor: Any) -> TopicRequest:
 
 def _info(request: TopicRequest, descriptor: Any) -> Any:
     ticket = descriptor.command if descriptor.descriptor_type == flight.DescriptorType.CMD else request.command()
-    # An endpoint without a location is this server, at the address that the client has connected to.
+    # An endpoint without a location is this server, at the address to which the client has connected.
     return flight.FlightInfo(None, descriptor, [flight.FlightEndpoint(flight.Ticket(ticket), [])])
 
 

@@ -1,7 +1,7 @@
 """A listener that forwards each connection to a Unix socket, in both directions.
 
-It is for a server that accepts connections by itself and cannot break them, such as gRPC's: the forwarder can break the
-connection of a client that reads nothing. The kernel moves the bytes between sockets (``splice``).
+gRPC's server accepts connections itself but cannot break them. The forwarder in front of it can break the connection of
+a client that does not read. The kernel moves the bytes between sockets (``splice``).
 """
 
 import errno
@@ -43,7 +43,7 @@ class Forwarder:
         self._accepting.start()
 
     def close_listener(self) -> None:
-        """Accept no more connections; open ones stay open; idempotent."""
+        """Accept no more connections, but keep open ones; idempotent."""
         self._closed.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts

@@ -29,16 +29,16 @@ class Gateway:
 
     Args:
         config: addresses, token and limits; by default those of `GatewayConfig`.
-        sites: the sites to serve beside topics.
+        sites: the sites to serve in addition to topics.
 
     Raises:
-        GatewayError: when the block is entered, if libraries are missing or a port is taken.
+        GatewayError: on entering the ``with`` block, if libraries are missing or a port is taken.
     """
 
     def __init__(self, config: GatewayConfig | None = None, sites: Sequence[Site] = ()) -> None:
         self._config = GatewayConfig() if config is None else config
         self.token = self._config.token
-        """The token that clients must show; None if they need none."""
+        """The token that clients must show; None if they need no token."""
         self._clients = Clients(self._config.max_clients, self._config.max_epoch_bytes)
         self._sites = tuple(sites)
         self._web: WebServer | None = None
@@ -63,11 +63,11 @@ class Gateway:
 
     @property
     def clients(self) -> int:
-        """The number of clients now."""
+        """The current number of clients."""
         return len(self._clients)
 
     def start(self) -> None:
-        """Begin to listen, once; if that fails, it may be tried again."""
+        """Begin to listen, once; if this fails, you may call it again."""
         config = self._config
         check_extra("gateway", "the gateway", GatewayError)
         from tidewheel.gateway.application import application
@@ -89,7 +89,7 @@ class Gateway:
             raise
 
     def stop(self) -> None:
-        """End all streams, tell each client why, and stop listening; this takes seconds; idempotent."""
+        """End all streams, send each client the reason, and stop listening; this takes seconds; idempotent."""
         self._clients.close()
         for site in self._sites:
             site.close()

@@ -1,4 +1,4 @@
-"""The options of a gateway, the check of their combinations, and its addresses and sockets."""
+"""The options of a gateway, their checks, and the gateway's addresses and sockets."""
 
 import ipaddress
 import socket
@@ -21,14 +21,14 @@ class GatewayConfig:
 
     Args:
         host: the address or name to listen at.
-        port: the port of HTTP; 0 for any free one.
-        flight_port: the port of Arrow Flight; 0 for any free one, None for no Arrow Flight.
-        token: the token that clients need; a new one by default, None if they need none.
+        port: the port of HTTP; 0 for any free port.
+        flight_port: the port of Arrow Flight; 0 for any free port, None for no Arrow Flight.
+        token: the token that clients need; by default a new one. None if clients need no token.
         origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
-        max_clients: how many clients there may be at once.
-        max_epoch_bytes: how many bytes the incomplete epochs of a client may have, encoded.
-        keep_alive_s: after so many seconds without an event, an event stream sends a comment.
-        stall_s: a client that reads nothing is disconnected after so many seconds.
+        max_clients: the greatest number of clients at once.
+        max_epoch_bytes: the limit, in encoded bytes, of a client's incomplete epochs.
+        keep_alive_s: the seconds without an event after which an event stream sends a comment.
+        stall_s: the seconds after which a client that does not read is disconnected.
 
     Raises:
         GatewayError: a value is not valid, or other hosts of the network could read without a token.
@@ -80,7 +80,7 @@ def _check_origin(origin: str) -> None:
 
 
 def resolve(host: str) -> IpAddress:
-    """Return the address of a host, preferring IP version 4; raise GatewayError if it has none.
+    """Return the address of a host, preferring IP version 4; raise GatewayError if the host has no address.
 
     >>> resolve("127.0.0.1").is_loopback, resolve("0.0.0.0").is_loopback
     (True, False)
@@ -88,7 +88,7 @@ def resolve(host: str) -> IpAddress:
     IPv4Address('127.0.0.1')
     """
     try:
-        # An empty name would mean every address of the machine; for that the user has to give the address.
+        # An empty name would mean every address of the machine; the user must ask for this by an address.
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host.strip() else []
     except (OSError, UnicodeError) as error:
         raise GatewayError(f"host {host!r} is no address of this machine: {error}") from error
@@ -113,8 +113,8 @@ def url(scheme: str, address: IpAddress, port: int) -> str:
 def listen(address: IpAddress, port: int, stall_s: float, option: str = "--port") -> socket.socket:
     """Return a listening socket.
 
-    A connection breaks after ``stall_s`` seconds without an acknowledgement. Errors name ``option``, with which the
-    user chooses the port.
+    A connection breaks after ``stall_s`` seconds without an acknowledgement. Errors name ``option``, the option for the
+    port.
 
     Raises:
         GatewayError: the port is taken, or this machine does not have the address.
@@ -126,7 +126,7 @@ def listen(address: IpAddress, port: int, stall_s: float, option: str = "--port"
         raise GatewayError(
             f"cannot listen at {address}, port {port}: {error}; {option} chooses another, 0 any"
         ) from error
-    # Accepted sockets inherit these, so that a client whose machine has vanished does not stay forever.
+    # Accepted sockets inherit these settings, so that a client whose machine has vanished does not stay forever.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(stall_s * 1000))

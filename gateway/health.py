@@ -19,16 +19,16 @@ from tidewheel.pubsub.subscribers.topics import topics
 Answer = TypeVar("Answer")
 
 PATHS_WITHOUT_TOKEN = frozenset({"/healthz", "/readyz"})
-"""The paths that answer without a token. A client without a token learns only the status from them."""
+"""The paths that need no token. A client without a token receives only the status."""
 
 _FRESH_S = 1.0
 _ANSWERS_WITHIN_S = 5.0
 
 
 class OneQuestion(Generic[Answer]):
-    """A question to the cluster that may hang, asked on the event loop.
+    """A call to the cluster that may hang, used on the event loop.
 
-    Whatever the number of clients, one question is pending at a time, and its answer is valid for a second.
+    However many clients ask, one call is pending at a time, and its answer is valid for a second.
 
     Args:
         question: asks the cluster; raises TidewheelError if there is no cluster.
@@ -41,7 +41,7 @@ class OneQuestion(Generic[Answer]):
         self._asked_s = 0.0
 
     async def answer(self) -> Answer:
-        """Return the answer or raise the question's error; raise GatewayError if it takes too long."""
+        """Return the answer or raise the error of ``question``; raise GatewayError if it takes too long."""
         now = time.monotonic()
         if self._asked is None or (self._asked.done() and now - self._asked_s > _FRESH_S):
             self._asked, self._asked_s = asked(self._question), now
@@ -61,7 +61,7 @@ class OneQuestion(Generic[Answer]):
 
 
 def health_routes(has_token: Callable[[HTTPConnection], bool]) -> list[Route]:
-    """Return the routes. Only a request with the token is told why the gateway is not ready."""
+    """Return the routes. Only a request with the token gets the reason why the gateway is not ready."""
     readiness = OneQuestion(topics)
 
     async def health(request: Request) -> Response:

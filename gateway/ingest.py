@@ -1,4 +1,4 @@
-"""Records from programs outside of Ray, into the inboxes of jobs: a site of a gateway."""
+"""A site of a gateway through which programs outside Ray send records to the inboxes of jobs."""
 
 import threading
 from collections.abc import Collection, Sequence
@@ -23,7 +23,7 @@ class Ingest:
         jobs: the names of jobs or dataflows.
 
     Raises:
-        GatewayError: there are none.
+        GatewayError: there are no names.
     """
 
     def __init__(self, jobs: Collection[str]) -> None:
@@ -36,16 +36,16 @@ class Ingest:
         self._watch: SnapshotWatch | None = None
 
     def lanes(self, job: str, name: str) -> Lanes | None:
-        """Return the lanes to an inbox; None if it has to be looked for."""
+        """Return the known lanes to an inbox; None if `find` must look for it."""
         return self._lanes.get((job, name))
 
     def find(self, job: str, name: str) -> Lanes:
         """Look for an inbox of a running job, by calls of the cluster that may take long.
 
         Raises:
-            UnknownJob: the gateway takes no records for a job of that name.
-            UnknownInput: the job has no inbox of that name.
-            JobError: no job, or more than one, runs under that name.
+            UnknownJob: the gateway takes no records for a job with this name.
+            UnknownInput: the job has no inbox with this name.
+            JobError: no job, or more than one job, with this name is running.
         """
         if job not in self.jobs:
             there = ", ".join(map(repr, self.jobs))
@@ -64,7 +64,7 @@ class Ingest:
             return found
 
     def forget(self, job: str, name: str, lanes: Lanes) -> None:
-        """Look for an inbox again when the next records come: its job has ended."""
+        """Forget an inbox whose job has ended, so that the next records look for it again."""
         with self._lock:
             if self._lanes.get((job, name)) is lanes:
                 del self._lanes[job, name]
@@ -72,7 +72,7 @@ class Ingest:
 
     @property
     def watch(self) -> SnapshotWatch:
-        """Looks whether snapshots have what was sent."""
+        """The watch that tells whether snapshots have sent records."""
         with self._lock:
             if self._watch is None:
                 self._watch = SnapshotWatch()
@@ -89,7 +89,7 @@ class Ingest:
         return False
 
     def close(self) -> None:
-        """Send what waits, and nothing more; do not wait."""
+        """Send waiting records, accept no more, and do not wait."""
         with self._lock:
             lanes, self._lanes = list(self._lanes.values()), {}
             watch, self._watch = self._watch, None

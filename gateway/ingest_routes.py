@@ -1,6 +1,6 @@
 """The routes of inboxes: a POST of records, and a WebSocket whose messages are records.
 
-Each message is sent whole or not at all. The worker that receives it decodes it, so the gateway holds bytes only.
+Each message is sent as a whole or not at all. The receiving worker decodes it, so the gateway handles only bytes.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ async def _body(request: Request) -> bytes:
 
 
 async def _sent(ingest: Ingest, job: str, name: str, posting: Posting, until_s: float) -> Sent:
-    """Send a posting to the running job of a name; to its next run, if that ends before it has it."""
+    """Send a posting to the running job ``job`` or, if this run ends before it has the posting, to its next run."""
     lanes: Lanes | None = None
     while True:
         before, lanes = lanes, ingest.lanes(job, name)
@@ -91,9 +91,9 @@ async def _sent(ingest: Ingest, job: str, name: str, posting: Posting, until_s: 
 
 
 async def _is_saved(ingest: Ingest, job: str, name: str, sent: Sent, posting: Posting, wait_s: float) -> bool:
-    """Wait until a snapshot has a posting; one with a key is sent again if the job goes back to an earlier snapshot.
+    """Wait until a snapshot has a posting; return False if that takes too long.
 
-    Return False if that takes too long.
+    If the job goes back to an earlier snapshot, a posting with a key is sent again.
     """
     until_s = time.monotonic() + wait_s
     while True:
@@ -136,7 +136,7 @@ async def _serve(ingest: Ingest, socket: WebSocket) -> None:
 async def _sent_when_there_is_room(
     ingest: Ingest, job: str, name: str, posting: Posting, coming: "asyncio.Future[Message]"
 ) -> None:
-    """Send a posting; while the inbox is full, wait, so that the client cannot send more than ``coming``.
+    """Send a posting; wait while the inbox is full, so that the client cannot send more than ``coming``.
 
     Raises:
         WebSocketDisconnect: the client has left before there was room.

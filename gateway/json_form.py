@@ -1,7 +1,7 @@
 """The JSON form of times and records.
 
-JSON values stay as they are. Values of NumPy become Python's, times ISO 8601, bytes base64. NaN, NaT and infinity
-become null, and all other values their `str`.
+JSON values are unchanged. NumPy values become Python values, times ISO 8601, bytes base64. NaN, NaT and infinity become
+null, and all other values their `str`.
 """
 
 import sys
@@ -31,7 +31,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Return the plain Python value for a value of NumPy or pandas, or a subclass of a number or str."""
+    """Return the plain Python value of a NumPy or pandas value, or of an instance of a subclass of a number or str."""
     if type(value) in _OWN:
         return value
     if isinstance(value, str):

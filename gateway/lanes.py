@@ -1,6 +1,6 @@
-"""The way of what clients send to the workers of a job: a lane for each worker, and a watch of snapshots.
+"""Sending clients' postings to the workers of a job: a lane for each worker, and a watch of snapshots.
 
-A lane has one call under way. What comes meanwhile goes with the next one, so many small requests share a call.
+A lane makes one call at a time. Postings that arrive meanwhile go with the next call, so many small requests share one.
 """
 
 import threading
@@ -21,7 +21,7 @@ from tidewheel.runtime.errors import JobError, JobRolledBack
 from tidewheel.runtime.inputs.door import Full, Outcome, Posting
 
 MOST_WAITING_BYTES = 32 << 20
-"""How much may wait in the lanes of one inbox."""
+"""The limit, in bytes, of postings that wait in the lanes of one inbox."""
 
 _MOST_AT_ONCE = 1000
 _CALL_S = 30.0
@@ -33,7 +33,7 @@ class _Load:
     """A posting on its way.
 
     Attributes:
-        until_s: the monotonic time until which it is sent again, if its worker dies.
+        until_s: the monotonic time until which the posting is sent again if its worker dies.
     """
 
     posting: Posting
@@ -59,11 +59,11 @@ class Lanes:
     def submit(self, posting: Posting, until_s: float) -> "Future[Sent]":
         """Send the bytes of a posting; return the future of its receipt.
 
-        The future raises BadRequest for wrong records, InputFull, JobRolledBack if it is not known whether a dead
-        worker had them, and JobError if the job has ended. Only what has a key is sent again, until ``until_s``.
+        The future raises BadRequest for wrong records, InputFull, JobRolledBack if a dead worker may have received
+        them, and JobError if the job has ended. Only a posting with a key is sent again, until ``until_s``.
 
         Raises:
-            InputFull: too much waits here already.
+            InputFull: too many bytes wait here already.
         """
         size = len(posting.body)
         with self._room:
@@ -76,26 +76,26 @@ class Lanes:
         return load.sent
 
     def release(self, size: int) -> None:
-        """Note that so many bytes do not wait any more."""
+        """Note that ``size`` bytes no longer wait."""
         with self._room:
             self._waiting_bytes -= size
 
     @property
     def full(self) -> str:
-        """Why there is no room, in words."""
+        """The reason why there is no room."""
         return (
             f"input {self.name!r} of job {self.job.name!r} is full: the dataflow reads less than is sent. Nothing was "
             "sent: try again later"
         )
 
     def close(self) -> None:
-        """End the lanes, without waiting; what waits in them fails."""
+        """End the lanes, without waiting; waiting postings fail."""
         for lane in self._lanes:
             lane.close()
 
 
 class _Lane:
-    """The way to one worker, and its thread."""
+    """The lane to one worker, with its thread."""
 
     def __init__(self, lanes: Lanes, worker: int) -> None:
         self._lanes = lanes
@@ -148,7 +148,7 @@ class _Lane:
         return []
 
     def _send(self, loads: list[_Load]) -> list[_Load]:
-        """Send postings in one call; return those to send again."""
+        """Send postings in one call; return the postings to send again."""
         job, name = self._lanes.job, self._lanes.name
         run = job._present(max(load.until_s for load in loads))
         try:
@@ -161,7 +161,7 @@ class _Lane:
         return []
 
     def _is_lost(self, load: _Load, ended: RunEndedError) -> bool:
-        """Fail a posting that is not to be sent again."""
+        """Fail a posting that must not be sent again; return whether it failed."""
         name = self._lanes.name
         if load.posting.key is None and not ended.is_refused and self._lanes.job._parts.goes_back:
             load.fail(
@@ -186,7 +186,7 @@ class _Lane:
 
 
 class SnapshotWatch:
-    """Looks whether snapshots have what was sent, with one call at a time for all that waits at a worker."""
+    """Finds out whether snapshots have sent postings, with one call at a time for all waiting postings of a worker."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -195,7 +195,7 @@ class SnapshotWatch:
         threading.Thread(target=self._run, name="tidewheel-gateway-saved", daemon=True).start()
 
     def saved(self, sent: Sent) -> "Future[None]":
-        """Return a future that is done once a snapshot has what was sent; it raises JobRolledBack if none will."""
+        """Return a future that is done once a snapshot has the posting; it raises JobRolledBack if none ever will."""
         done: Future[None] = Future()
         with self._changed:
             self._waiting.append((sent, done))

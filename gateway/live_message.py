@@ -1,4 +1,4 @@
-"""The messages about a topic to a browser: one for each epoch, or each batch, and for each other event."""
+"""The messages about a topic to a browser: one for each epoch (or batch), and one for each other event."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,17 +21,17 @@ class LiveMessage:
 
     Args:
         kind: the kind of event; ``"end"`` and ``"error"`` come last.
-        content: for an epoch or batch, ``time`` and ``records``; keys of ``ended`` substreams come with an epoch, or
+        content: for an epoch or batch, ``time`` and ``records``; for ``ended`` substreams, their keys, with an epoch or
             alone with their ``time``; for a move of the frontier, the ``frontier``; for dropped epochs, their
-            ``times``; for an error, its ``message``. A batch, and ends alone, have ``partition`` and ``number``.
-            ``rolled_back`` has those of the last valid message, and the ``frontier``.
+            ``times``; for an error, its ``message``. A batch, and ends alone, also have ``partition`` and ``number``.
+            ``rolled_back`` has the ``partition`` and ``number`` of the last valid message, and the ``frontier``.
     """
 
     kind: Kind
     content: dict[str, Any] = field(default_factory=dict)
 
     def as_event(self) -> bytes:
-        r"""Return one Server-Sent Event; for an epoch, its id is the time; raises as `encode_json` does.
+        r"""Return one Server-Sent Event; the id of an epoch's event is its time. Raise as `encode_json` does.
 
         >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_event()
         b'event: epoch\nid: 3\ndata: {"time":3,"records":["a"]}\n\n'
@@ -44,7 +44,7 @@ class LiveMessage:
         return b"event: %b\n%bdata: %b\n\n" % (self.kind.encode(), identity, encode_json(self.content))
 
     def as_object(self) -> bytes:
-        """Return one JSON object with the kind as ``type``; raises as `encode_json` does.
+        """Return one JSON object with the kind as ``type``; raise as `encode_json` does.
 
         >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_object()
         b'{"type":"epoch","time":3,"records":["a"]}'
@@ -59,7 +59,7 @@ def error_message(error: object) -> LiveMessage:
 def live_messages(
     domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES, *, whole: bool = True
 ) -> Iterator[LiveMessage]:
-    """Yield the messages for a topic's events; after an error there are no more."""
+    """Yield the messages for a topic's events; an error is the last message."""
     try:
         if whole:
             for item in assembled(domain, events, max_epoch_bytes):

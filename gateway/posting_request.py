@@ -1,4 +1,4 @@
-"""A client's request to send records: their form, their key, and how long it waits for a snapshot; no I/O."""
+"""A client's request to send records: their form, their key, and the wait for a snapshot; no I/O."""
 
 import re
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ _LONGEST_WAIT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class PostingRequest:
-    """What the headers of a request say.
+    """The options in the headers of a request.
 
     Attributes:
-        key: counts the records once; None counts each time.
-        wait_s: how long the client waits for a snapshot that has the records; 0 for not at all.
+        key: postings with the same key count once; with None, each posting counts.
+        wait_s: the seconds for which the client waits for a snapshot that has the records; 0 to not wait.
     """
 
     form: Form = "json"
@@ -34,7 +34,7 @@ class PostingRequest:
 
     @classmethod
     def from_headers(cls, headers: Mapping[str, str]) -> "PostingRequest":
-        """Return what headers say; their names are in lower case.
+        """Return the options in ``headers``, whose names are in lower case.
 
         Raises:
             BadRequest: the key is too long or not printable, or the body is compressed.
@@ -59,6 +59,6 @@ class PostingRequest:
 
 
 def check_size(size: int) -> None:
-    """Raise TooLarge for a body of more bytes than the gateway reads."""
+    """Raise TooLarge for a body that is larger than `MAX_BODY_BYTES`."""
     if size > MAX_BODY_BYTES:
         raise TooLarge(f"the body has more than {MAX_BODY_BYTES:,} bytes: send the records in several requests")

@@ -1,4 +1,4 @@
-"""The routes that answer with the present state: of a look-up's keys, and of a topic with history."""
+"""The routes that answer with a current state: of the keys of a look-up, or of a topic with history."""
 
 import asyncio
 from contextlib import closing
@@ -25,7 +25,7 @@ _DEEPEST_KEY = 20
 
 
 class LookUpRoutes:
-    """Looks keys up in running jobs, which it finds once."""
+    """Looks up keys in running jobs; each job is searched for once."""
 
     def __init__(self) -> None:
         self._jobs: dict[tuple[str | None, str], JobByName] = {}
@@ -69,7 +69,7 @@ class LookUpRoutes:
 
 
 def _key(text: str) -> Any:
-    """Return a key: JSON, with tuples for lists, or else the text as it stands."""
+    """Return the key in a text: JSON, with tuples for lists, or else the text itself."""
     try:
         return _tuples(msgspec.json.decode(text), 0)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,10 +1,10 @@
-"""Conditions on records, as clients of the gateway and the command line write them. They only compare, and run no code.
+"""The conditions on records that gateway clients and the command line use. They only compare values, and run no code.
 
 A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``. The receiver of the text parses it, and
 publishers compare plain values.
 
-- The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or the index of a
-  tuple's element, from 0. ``record`` is the whole record. A name in JSON quotes may contain anything.
+- The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or an index, from 0,
+  in a tuple. ``record`` is the whole record. A name in JSON quotes may contain anything.
 - The operator is one of ``== != < <= > >=``.
 - The value is JSON (a number, a string in quotes, ``true``, ``false`` or ``null``), or else a plain string.
 
@@ -136,7 +136,7 @@ class RecordFilter:
         return cls(comparisons) if comparisons else None
 
     def __call__(self, record: Any) -> bool:
-        """Tell whether a record meets all conditions; raises as `Comparison.holds`."""
+        """Tell whether a record meets all conditions; raise as `Comparison.holds` does."""
         return all(comparison.holds(record) for comparison in self.comparisons)
 
 
@@ -177,7 +177,7 @@ def _value(text: str, begin: int) -> Value:
 
 
 def _field_of(record: Any, name: str) -> Any:
-    """Return a field of a record, but only of its data, so that a client can reach nothing else."""
+    """Return a field of a record's data, so that a client cannot reach any other attribute."""
     if isinstance(record, Mapping):
         if name in record:
             return record[name]

@@ -1,4 +1,4 @@
-"""A site that a gateway serves beside topics, such as the live page of jobs."""
+"""A site that a gateway serves in addition to topics, such as the live page of jobs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class Site(Protocol):
-    """Routes of a site, which the gateway serves behind its guards."""
+    """The routes of a site, which the gateway serves after its guards' checks."""
 
     def routes(self, keep_alive_s: float) -> "Sequence[BaseRoute]":
-        """Return the routes; an idle stream shows every ``keep_alive_s`` seconds that it is alive."""
+        """Return the routes; an idle stream sends a sign of life every ``keep_alive_s`` seconds."""
 
     def is_open(self, request: "HTTPConnection") -> bool:
-        """Tell whether anyone may read the requested file, without a token, even by a link on a foreign page."""
+        """Tell whether any client may read the requested file, without a token, even by a link on a foreign page."""
 
     def close(self) -> None:
         """End all streams, without waiting."""

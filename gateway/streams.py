@@ -1,8 +1,8 @@
 """Topics as streams for browsers, by Server-Sent Events and by WebSocket, until the topic ends or the client leaves.
 
-A WebSocket has one JSON object a message; the gateway ignores what a client sends. If a WebSocket has no valid token,
-the guard refuses it over HTTP. Any other error is sent as an object of type ``error`` on the open WebSocket, followed
-by a close code, since a browser hides HTTP refusals from its page.
+A WebSocket carries one JSON object per message; the gateway ignores messages from clients. If a WebSocket has no valid
+token, the guard refuses it over HTTP. The gateway sends any other error as an object of type ``error`` on the open
+WebSocket, followed by a close code, since a browser hides HTTP refusals from its page.
 
 Source: the HTML standard, section "Server-sent events".
 """
@@ -33,7 +33,7 @@ GOING_AWAY = 1001
 """The close code when the gateway stops."""
 
 TOO_LARGE = 1009
-"""The close code after a message of a reader that is too long."""
+"""The close code after a client's message that is too long."""
 
 FAILED = 1011
 """The close code when the gateway itself fails."""
@@ -42,7 +42,7 @@ REFUSED = 4000
 """The close code of a refusal is this plus the HTTP status of the same error: 4400, 4404, 4503."""
 
 _LARGEST_MESSAGE = 64 * 1024
-"""The longest message of a reader, in bytes or characters; what it sends is ignored."""
+"""The longest message that a client may send, in bytes or characters; all are ignored."""
 
 _KEEP_ALIVE = b": the topic lives\n\n"
 
@@ -66,7 +66,7 @@ class EventStream(StreamingResponse):
     """The response to one client, until its events end or the client leaves.
 
     Args:
-        feed: the feed that the events are made of, if any; the stream closes it at the end of the response.
+        feed: the feed from which the events are made, if there is one; the stream closes it at the end of the response.
     """
 
     def __init__(self, events: AsyncGenerator[bytes, None], feed: TopicFeed[bytes] | None = None) -> None:
@@ -81,10 +81,7 @@ class EventStream(StreamingResponse):
 
 
 async def topic_events(feed: TopicFeed[bytes], keep_alive_s: float) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a topic.
-
-    After ``keep_alive_s`` seconds without an event it yields a comment.
-    """
+    """Yield the events of a topic; after ``keep_alive_s`` seconds without an event, yield a comment."""
     yield _KEEP_ALIVE  # the client sees an open stream at once
     async with aclosing(_items(feed, keep_alive_s)) as items:
         async for item in items:
@@ -121,7 +118,7 @@ async def _close(socket: WebSocket, last: LiveMessage, code: int) -> None:
 
 
 async def _left(socket: WebSocket) -> None:
-    """Ignore what a reader sends, until it leaves; end the connection after a message that is too long."""
+    """Ignore a client's messages until it leaves; end the connection after a message that is too long."""
     while (message := await socket.receive())["type"] != "websocket.disconnect":
         if len(message.get("text") or message.get("bytes") or "") > _LARGEST_MESSAGE:
             await socket.close(TOO_LARGE)

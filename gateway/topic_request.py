@@ -1,4 +1,4 @@
-"""A client's request: a topic, a filter of its records, and the form in which to send them."""
+"""A client's request: a topic, a filter of its records, and the form of the answer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.topics import topics
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs"]
-"""The treatment of a client that falls behind. A client of the gateway cannot hold back the dataflow."""
+"""The policy for a client that falls behind. A client of the gateway cannot hold back the dataflow."""
 
 _SWITCH = {"true": True, "false": False}
 
 
 class _Command(msgspec.Struct, forbid_unknown_fields=True):
-    """A request, as a Flight descriptor or ticket has it."""
+    """A request in a Flight descriptor or ticket."""
 
     topic: str
     where: list[str] = []
@@ -73,10 +73,10 @@ class TopicRequest:
     def from_command(cls, command: bytes) -> "TopicRequest":
         """Return the request in a Flight ticket, or in a descriptor's command.
 
-        It is a JSON object with ``topic``, and optionally ``where`` (a list) and ``slow``.
+        The request is a JSON object with ``topic``, and optionally ``where`` (a list) and ``slow``.
 
         Raises:
-            BadRequest: it is something else.
+            BadRequest: the command is not such an object.
 
         >>> TopicRequest.from_command(b'{"topic": "words", "where": ["n>1"]}').topic
         'words'
@@ -93,7 +93,7 @@ class TopicRequest:
         return msgspec.json.encode({"topic": self.topic})
 
     def subscribe(self) -> Subscription:
-        """Subscribe to the topic, which must exist; raises as `subscribe` does."""
+        """Subscribe to the topic, which must exist; raise as `subscribe` does."""
         try:
             return subscribe(self.topic, timeout_s=0, where=self.where, slow=self.slow)
         except UnknownTopic as error:
@@ -104,7 +104,7 @@ class TopicRequest:
 
 
 def check_exists(topic: str) -> None:
-    """Raise UnknownTopic unless a job publishes the topic, DeliveryError if this cannot be found out."""
+    """Raise UnknownTopic unless a job publishes the topic; raise DeliveryError if the catalog does not answer."""
     names = tuple(found.name for found in topics())
     if topic not in names:
         raise _unknown(topic, names)

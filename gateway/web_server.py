@@ -22,7 +22,7 @@ _ACCEPTS_AT_ONCE = 4
 
 
 class _Http(H11Protocol):
-    """Closes the connection of a client that sends no request in time, or for which there is no room."""
+    """Closes the connections of clients that send no request in time, or for which there is no room."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -51,7 +51,7 @@ class _Http(H11Protocol):
 class _Server(uvicorn.Server):
     """Signals when it listens, and closes all connections when it ends.
 
-    It handles no signals, since it is not on the main thread.
+    It handles no signals, since it does not run on the main thread.
     """
 
     def __init__(self, config: uvicorn.Config, listens: threading.Event) -> None:
@@ -78,7 +78,7 @@ class _Server(uvicorn.Server):
 class WebServer:
     """HTTP and WebSockets at one socket.
 
-    It logs no requests, since a query may have the token, and silences uvicorn's loggers in the whole process.
+    The server logs no requests, since a query may have the token; it silences uvicorn's loggers in the whole process.
 
     Args:
         listener: a listening socket; the server closes it at the end.

@@ -34,21 +34,21 @@ class RunningAttachment(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """The problem that hinders the attachment now; None if there is none."""
+        """The attachment's current problem; None if there is none."""
 
     @property
     def pending(self) -> Sequence[Any]:
-        """The pending Ray calls whose answers `check` reads."""
+        """The unanswered Ray calls whose results `check` will read."""
 
     @property
     def has_ended(self) -> bool:
-        """True if the attachment needs nothing more of a job whose workers have finished; the job then ends."""
+        """True if the attachment needs nothing more from the job, which may end when its workers have finished."""
 
     def check(self) -> None:
-        """Raise a `TidewheelError` if a part of the attachment has died; never wait."""
+        """Raise a `TidewheelError` if a part of the attachment has died. Returns without waiting."""
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare for new workers on these nodes, which return to a snapshot and get new handles."""
+        """Prepare for new workers on these nodes: they restart from a snapshot and get new handles."""
 
     @abstractmethod
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
@@ -70,7 +70,7 @@ class RunningAttachment(Protocol):
 
 
 class Attachment(Protocol):
-    """Describes a part of a job that runs beside its workers; `start` makes the running one."""
+    """Describes a part of a job that runs beside the workers; `start` starts it."""
 
     def start(self, host: AttachmentHost) -> RunningAttachment:
         """Start the attachment; on failure raise, and leave nothing behind."""
@@ -84,7 +84,7 @@ class RunningTelemetry(Protocol):
         """The number of subscribers; a topic that is open to other processes counts at least one."""
 
     def open(self) -> None:
-        """Begin soon to publish for other processes of the cluster too, without waiting; idempotent."""
+        """Open the topic to other processes of the cluster, in the background; idempotent."""
 
     def publish(self, record: Mapping[str, Any]) -> None:
         """Publish a record as the next epoch, without waiting."""

@@ -1,8 +1,7 @@
 """Background work on an event loop: it gets a share of the loop's time, in short turns.
 
-A long piece of work is cut into turns of a few milliseconds, which take one `SHARE`th of a busy loop's time. If the
-machine has no free core, other processes that the turns wake take time from the loop too; turns then take one
-`SMALL_SHARE`th.
+Long work is cut into turns of a few milliseconds, which take 1/`SHARE` of a busy loop's time. They take 1/`SMALL_SHARE`
+if the machine has no free core: then the processes that the turns wake take time from the loop too.
 """
 
 import asyncio
@@ -12,16 +11,16 @@ from pathlib import Path
 from typing import Final
 
 SHARE: Final = 8
-"""On a busy loop, turns take one part in this many of its time."""
+"""Turns take a busy loop's time divided by this number."""
 
 SMALL_SHARE: Final = 24
-"""The same where threads wait for cores. Three readers far behind then cost a job on two cores a fifth of its rate."""
+"""The same while threads wait for cores. Three readers far behind then cost a job on two cores a fifth of its rate."""
 
 MOST_WAIT_S: Final = 0.5
-"""The longest wait between turns, in seconds: on an overloaded machine, a turn of a few milliseconds may take long."""
+"""The longest wait between turns, in seconds. A wait grows with the last turn, which an overloaded machine delays."""
 
 _SHORT: Final = 0.2
-"""Cores are short if a thread that could run has lately spent more than this part of the time waiting for one."""
+"""Cores are scarce if the loop's thread has lately spent more than this part of its runnable time waiting for one."""
 
 _SCHEDULED: Final = Path("/proc/thread-self/schedstat")
 
@@ -39,13 +38,14 @@ def time_scheduled() -> tuple[int, int]:
 
 
 class BackgroundTurns:
-    """The turns of one kind of work on a loop.
+    """Runs one kind of work in turns on an event loop.
 
     Args:
         loop: the event loop; call all methods on its thread.
         turn: does a piece of the work; returns whether there is more.
         progress: returns a number that changes when the loop does other work.
-        scheduled: returns how long the loop's thread has run and waited for a core; see `time_scheduled`.
+        scheduled: returns how long the loop's thread has run, and how long it has waited for a core; see
+            `time_scheduled`.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """The identity of a class of the main program, by which another process finds its own version of the class.
 
-Two runs or processes define a class with equal names, code and fields. So its identity is made of these, and travels
-with its name.
+In two runs or processes, the class has the same name, code and fields. So these make up its identity.
 """
 
 import dataclasses
@@ -35,7 +34,7 @@ _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     set: iter,
     frozenset: iter,
 }
-"""By type, the parts of a value that its digest covers. A value of another type counts by its type."""
+"""By type, the parts of a value that its digest covers. For other types, the digest covers only the type."""
 _UNORDERED = (dict, set, frozenset)
 _DEEPEST, _MOST_PARTS = 8, 10_000
 _METHODS = (FunctionType, staticmethod, classmethod, property)
@@ -44,10 +43,10 @@ _OWN_PICKLING = ("__setstate__", "__reduce__", "__reduce_ex__")
 
 
 class ClassDefinition(NamedTuple):
-    """The definition of a class at the top level of the main program, or nested in such a class.
+    """The definition of a class that is at the top level of the main program, or nested in such a class.
 
     Attributes:
-        code: a digest of methods and attributes, also of the program's base classes and metaclass.
+        code: a digest of its methods and attributes, and of base classes and a metaclass of the main program.
         fields: the fields of an instance, or members of an Enum, in order; None if unknown.
         replaced: the digests of earlier definitions in the same run, as in a notebook.
     """

@@ -1,6 +1,6 @@
 """All private parts of cloudpickle that tidewheel uses.
 
-cloudpickle gives each class that it pickles by value an id, so that a class that arrives twice becomes one class.
+cloudpickle gives an id to each class that it pickles by value, so that a class received twice is one class.
 ``tests/unit/host/test_cloudpickle_internals.py`` says what tidewheel relies on.
 """
 
@@ -14,15 +14,18 @@ import cloudpickle
 
 
 class ClassTracker(Protocol):
-    """The tracker of a process for all copies of cloudpickle; see `tidewheel.host.program_classes`."""
+    """Tracks the classes of a process, for all copies of cloudpickle; see `tidewheel.host.program_classes`."""
 
     def id_of(self, kind: Any) -> str: ...
 
     def tracked(self, id_: str, came: Any) -> Any:
-        """Return the class of an id: the present one if there is one, else ``came``, the received one."""
+        """Return this process's class with an id, or ``came``, the received class, if the process has none."""
 
     def fill(self, kind: Any, state: Any, set_state: Callable[[Any, Any], Any]) -> Any:
-        """Give a class its received attributes by ``set_state(kind, state)``, unless it has them; return the class."""
+        """Call ``set_state(kind, state)`` to give a class its received attributes, unless it has them.
+
+        Return the class.
+        """
 
     def adopt(self, ids: Iterable[tuple[Any, str]]) -> None: ...
 

@@ -26,16 +26,16 @@ LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
     "spark": ("pyspark", "py4j"),
     "testing": ("pytest",),
 }
-"""The packages that each extra brings and cannot be without, by the names under which a program imports them.
+"""The packages that each extra installs and requires, by the names under which a program imports them.
 
-Without RayDP, Spark works with sessions that a program makes; `spark_bridge/spark_release.py` tells of those.
+RayDP is not among them: Spark works without it in sessions that a program makes; see `spark_bridge/spark_release.py`.
 """
 
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra.
 
-    Spark 3.5 runs on Python up to 3.12, so later ones need Spark 4, which is in an extra of its own.
+    Spark 3.5 runs on Python up to 3.12. Later versions need Spark 4, which has its own extra.
 
     >>> install_command("gateway")
     "pip install 'tidewheel[gateway]'"
@@ -47,11 +47,11 @@ def install_command(extra: str) -> str:
 def check_extra(extra: Extra, part: str, error: Callable[[str], TidewheelError]) -> None:
     """Raise an error with the command that installs an extra if a library of it is missing.
 
-    It looks for the libraries and imports none of them.
+    The libraries are not imported.
 
     Args:
         extra: the extra.
-        part: the part of tidewheel that needs them, as the subject of the message.
+        part: the part of tidewheel that needs the libraries, as the subject of the message.
         error: makes the error from a message.
     """
     for library in LIBRARIES[extra]:

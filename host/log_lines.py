@@ -1,7 +1,6 @@
 """Lines of the log: the fields of an event, its line of JSON, the handler and its settings.
 
-The message of a record names job, operator and worker for people; the attributes (``extra`` in `logging`) name them for
-programs.
+A record names job, operator and worker twice: in its message for people, in its attributes (``extra``) for programs.
 """
 
 import logging
@@ -21,7 +20,7 @@ LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["NOTSET", "DEBUG", "INFO", "WARNING", "ERROR"]
 
 TEXT = "%(levelname)s %(name)s: %(message)s"
-"""The form of lines of text."""
+"""The format of log lines as text."""
 
 _OF_LOGGING = {*vars(logging.makeLogRecord({})), "asctime", "message", "taskName"}
 """The attributes that every record of `logging` has. The other attributes of a record are its fields."""
@@ -38,13 +37,13 @@ def about(job: str | None = None, *, operator: str | None = None, worker: int | 
 
 
 JSON_BEGIN = r'^\{"time":"'
-"""The pattern that lines of JSON begin with."""
+"""A regular expression that matches the beginning of lines of JSON."""
 
 
 class JsonLines(logging.Formatter):
     """Formats a record as one line of JSON: ``time``, ``level``, ``logger``, ``message``, then its fields.
 
-    The time is in UTC, as ISO 8601; a traceback is in ``error``; values without JSON form are their ``str``.
+    ``time`` is in UTC, as ISO 8601; ``error`` has a traceback. Values without a JSON form are written as their ``str``.
 
     >>> record = logging.LogRecord("mine", logging.INFO, "", 0, "it is %s", ("late",), None)
     >>> vars(record).update(created=0.5, **about("sums"))
@@ -86,15 +85,15 @@ def write_lines(
     stream: TextIO | None = None,
     fields: Callable[[], Mapping[str, object]] = dict,
 ) -> None:
-    """Let this process write log lines; other settings of the program stay.
+    """Let this process write log lines. The program's other log settings stay.
 
     Args:
-        level: the level of the logger; ``"NOTSET"`` leaves it.
+        level: the level of the logger; ``"NOTSET"`` keeps the present one.
         form: ``"json"`` writes JSON lines, and hides them from the handlers of parent loggers. ``"text"`` writes lines
             only if a level is given and the logger has no other handler.
         logger: the name of the logger, None for the root.
         stream: by default standard error.
-        fields: returns fields that records of this thread get, unless a record has them.
+        fields: returns fields, which are added to records of the calling thread that lack them.
     """
     redact_records()
     found = logging.getLogger(logger)
@@ -113,7 +112,7 @@ def write_lines(
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """The settings of a process's log, which it passes to the actors that it starts."""
+    """The log settings of a process, which it also sends to the actors that it starts."""
 
     level: int
     form: LogFormat
@@ -136,7 +135,7 @@ class LogSettings:
 
 @cache
 def redact_records() -> None:
-    """Remove secrets from all log records of tidewheel, whatever handler writes them; idempotent."""
+    """Remove secrets from all log records of tidewheel, for any handler; idempotent."""
     logging.setLogRecordFactory(partial(_redacted, logging.getLogRecordFactory()))
 
 

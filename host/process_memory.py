@@ -1,4 +1,4 @@
-"""The memory settings of workers, publishers and relays: those of the C library, and of Python's garbage collection."""
+"""The memory settings of workers, publishers and relays: for the C library, and for Python's garbage collection."""
 
 import ctypes
 import gc
@@ -19,10 +19,10 @@ _LARGEST_BYTES = 32 << 20
 
 
 def keep_freed_memory() -> None:
-    """Allocate arrays of up to 32 MiB from freed memory; each thread keeps up to 64 MiB of it.
+    """Reuse freed memory for arrays of up to 32 MiB; each thread keeps up to 64 MiB for that.
 
-    By default arrays above 128 KiB return to the system, and new ones cost a page fault for every 4 KiB: hashing 65,536
-    integers takes 0.7 to 0.9 ms instead of 0.1. No effect with another C library. Source: mallopt(3).
+    By default the C library returns arrays above 128 KiB to the system. A new array then costs a page fault for every 4
+    KiB: hashing 65,536 integers takes 0.7 to 0.9 ms instead of 0.1. Only with the GNU C library. Source: mallopt(3).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -35,8 +35,8 @@ def keep_freed_memory() -> None:
 def collect_rarely() -> None:
     """Search for garbage cycles after 20,000 new objects instead of 700, and never among the present objects.
 
-    Records and their counts are many objects that live for a while, and have no cycles; modules stay for ever. Source:
-    the documentation of Python's ``gc.freeze`` and ``gc.set_threshold``.
+    Records and their counts are many objects without cycles, which live for a while. Modules stay for ever. Source: the
+    documentation of Python's ``gc.freeze`` and ``gc.set_threshold``.
     """
     gc.freeze()
     gc.set_threshold(_MANY_OBJECTS, _OFTEN, _OFTEN)
@@ -46,7 +46,7 @@ class ProcessUse(msgspec.Struct, frozen=True):
     """The resources of a process.
 
     Attributes:
-        rss: its bytes of memory; 0 if unknown.
+        rss: the bytes of memory in use; 0 if unknown.
     """
 
     pid: int

@@ -1,18 +1,18 @@
-"""The classes of the main program: a process has one class for each of them, however its instances arrive.
+"""The classes of the main program: each is one class in a process, however its instances arrive.
 
 Other processes cannot import the main program, so its classes are pickled by value. A class that is unpickled twice
-would be two classes, and ``isinstance`` and ``==`` would fail. So cloudpickle, and Ray's copy of it, get one tracker of
-classes, which identifies a class of the main program by its definition.
+would become two classes, and ``isinstance`` and ``==`` would fail. So cloudpickle and Ray's copy of it share a tracker,
+which identifies a class of the main program by its definition.
 
 Which class a definition stands for depends on the process:
 
 - In a process whose main program has a class of that name: that class, if it can read the fields. If the program has
-  defined the class again with other code, as in a notebook, older data are an error.
-- In a worker: the class that arrived first, under the same conditions; the classes of its operators arrive before all
-  others.
-- In any other process, such as a publisher: a class with the same code or matching fields, else a further class.
+  redefined the class with other code, as in a notebook, instances of the older definition raise an error.
+- In a worker: the class that arrived first, under the same conditions. The classes of its operators arrive first of
+  all.
+- In any other process, such as a publisher: a class with the same code or matching fields, else a new class.
 
-Other classes pickled by value, such as those inside functions, have random ids in the same tracker.
+Other classes that are pickled by value, such as those inside functions, get random ids in the same tracker.
 """
 
 import io
@@ -45,11 +45,11 @@ PROTOCOL = 5
 
 
 class ClassChanged(TidewheelError):  # noqa: N818 - named for what it says
-    """A pickle has another definition of a class of the main program than this process."""
+    """A pickle and this process have different definitions of a class of the main program."""
 
 
 class ProgramClasses:
-    """The tracker of one process: the classes in use that it pickles by value or has received by value."""
+    """The tracker of one process, for the classes that the process pickles by value or has received by value."""
 
     def __init__(self) -> None:
         self.is_worker = False
@@ -81,9 +81,9 @@ class ProgramClasses:
         return definition
 
     def tracked(self, id_: str, came: Any) -> Any:
-        """Return the class of an id: the present one if there is one, else ``came``, the received one.
+        """Return this process's class with an id, or ``came``, the received class, if the process has none.
 
-        Only workers and `checked` blocks refuse another definition; other uses of Ray or cloudpickle belong to the
+        Only workers and `checked` blocks refuse another definition: elsewhere Ray or cloudpickle may run for the
         program.
 
         Raises:
@@ -104,7 +104,7 @@ class ProgramClasses:
             return found
 
     def of(self, definition: ClassDefinition) -> type | None:
-        """Return this process's class of a definition; None if it has none.
+        """Return this process's class for a definition; None if it has none.
 
         Raises:
             ClassChanged: this process has another definition of the class.
@@ -139,24 +139,24 @@ class ProgramClasses:
         return None
 
     def with_name(self, name: str) -> type | None:
-        """Return the main program's class of a qualified name; None if there are several."""
+        """Return the main program's class of a qualified name; None if there is none, or several."""
         with self._lock:
             known = self._with_name(name)
             return known[0] if len(known) == 1 else None
 
     def pickled(self, kind: type) -> bytes:
-        """Return a class pickled by value; the bytes are made at the first call since `pickle_anew`."""
+        """Return a class pickled by value; the bytes are kept until `pickle_anew`."""
         found = self._pickles.get(kind)
         if found is None:
             found = self._pickles[kind] = cloudpickle.dumps(kind, PROTOCOL)
         return found
 
     def pickle_anew(self) -> None:
-        """Pickle each class again, since the program may have changed what its methods use."""
+        """Let `pickled` pickle each class again, since the program may have changed globals that its methods use."""
         self._pickles.clear()
 
     def is_filled(self, kind: Any) -> bool:
-        """Tell whether a class has all its attributes; a class that arrives by value is empty at first."""
+        """Tell whether a class has all its attributes. A class that arrives by value has none at first."""
         return kind in self._made_here or kind in self._complete
 
     def fill(self, kind: Any, state: Any, set_state: Callable[[Any, Any], Any]) -> Any:
@@ -195,7 +195,7 @@ def share_tracker() -> None:
 
 
 class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
-    """A pickler that writes, for a class of the main program, its definition and how to make it."""
+    """A pickler that writes a class of the main program as its definition and the way to make it."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, type) and value.__module__ == PROGRAM:
@@ -206,7 +206,7 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no typ
 
 
 def dump_by_value(value: Any, protocol: int, buffer_callback: Any = None) -> bytes:
-    """Pickle ``value``; parts that other processes cannot import go by value."""
+    """Pickle ``value``; functions and classes that other processes cannot import are pickled by value."""
     file = io.BytesIO()
     ByValuePickler(file, protocol, buffer_callback).dump(value)
     return file.getvalue()

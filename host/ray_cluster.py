@@ -1,10 +1,10 @@
 """The Ray cluster of this process: how to join and leave it, whether it is lost, and ids in it.
 
-A lock lets one thread join: two threads that join Ray at once fail or get half a connection.
+A lock lets only one thread join at a time: two threads that join Ray at once fail or get half a connection.
 
-A cluster is gone when neither its control store nor the raylet of this node listens. A minute later, Ray ends the
-driver's process without notice. Until then `lost` reports it, and the next call that needs a cluster leaves the old one
-and joins another.
+A cluster is lost when neither its control store nor the raylet of this node listens. `lost` reports that, and the next
+call that needs a cluster leaves this one and joins another. Without such a call, Ray ends the driver's process after a
+minute, without notice.
 """
 
 import errno
@@ -23,10 +23,10 @@ from tidewheel.host.sigterm import keeping_sigterm
 from tidewheel.progress.errors import TidewheelError
 
 NAMESPACE = "tidewheel"
-"""The Ray namespace of a driver that sets none, in ``ray.init`` or, where tidewheel joins for it, in RAY_NAMESPACE."""
+"""The Ray namespace of a driver that has chosen none: in ``ray.init`` or, if tidewheel joins, in RAY_NAMESPACE."""
 
 Membership = tuple[str, ...]
-"""Identifies the connection of this process to a cluster: equal while the connection lasts, empty without a cluster."""
+"""Identifies this process's connection to a cluster; constant while the connection lasts, empty without a cluster."""
 
 _LOG = logging.getLogger(__name__)
 _JOINING = threading.Lock()
@@ -41,7 +41,7 @@ _NO_PROCESS_LISTENS = {errno.ECONNREFUSED, errno.ENOENT}
 
 @cache
 def actor_class(kind: type) -> Any:
-    """Return the Ray actor class of a class, always the same object: Ray never frees the memory of an actor class."""
+    """Return the Ray actor class of a class, the same object at each call, since Ray never frees an actor class."""
     import ray
 
     return ray.remote(kind)
@@ -51,9 +51,9 @@ def actor_class(kind: type) -> Any:
 def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
     """Make this process a driver of a Ray cluster, unless it is part of one.
 
-    It joins the cluster of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else starts one that ends with
-    this process. It never joins a cluster that another program has started for itself. It waits at most ``within_s``
-    seconds for an answer, and never more than ten.
+    Join the cluster of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else start a cluster that ends with
+    this process. A cluster that another program has started for itself is never joined. Wait for an answer at most
+    ``within_s`` seconds, and never more than ten.
 
     Raises:
         TidewheelError: there is no connection; its type is ``failure``.
@@ -71,9 +71,9 @@ def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S)
 def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
     """Make this process a driver of the running cluster, unless it is part of one.
 
-    It joins the cluster of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else the only one that runs
-    here. It leaves a lost cluster in the background. It waits at most ``within_s`` seconds for an answer, and never
-    more than ten.
+    Join the cluster of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else the only cluster that runs
+    here. Leave a lost cluster in the background. Wait for an answer at most ``within_s`` seconds, and never more than
+    ten.
 
     Raises:
         TidewheelError: there is no such cluster, or more than one; its type is ``failure``.
@@ -107,10 +107,10 @@ def other_clusters() -> list[str]:
 
 
 def lost() -> str:
-    """Return a clause which says that this process's cluster is gone; empty if it is there, or there is none.
+    """Return a clause saying that this process's cluster is gone; empty if it is not, or if there is none.
 
-    This takes a round trip to the control store, or a second if that does not even refuse. Only then it asks the
-    raylet, which logs each attempt.
+    This takes a round trip to the control store, or a second if the store is silent. The raylet, which logs each
+    attempt, is asked only if the control store does not answer.
     """
     joined = ray_internals.joined_at()
     if joined is None or not is_out_of_reach():
@@ -133,9 +133,9 @@ def membership() -> Membership:
 
 
 def left(former: Membership) -> str:
-    """Return a clause which says that a cluster is gone or that this process has left it; empty if it is still a part.
+    """Return a clause saying that a cluster is gone or this process has left it; otherwise empty.
 
-    Ray's handles of such a cluster are useless, even in another cluster.
+    Handles of a cluster that is gone or left are useless, even in another cluster.
     """
     if former and former == membership():
         return lost()
@@ -156,7 +156,7 @@ def is_out_of_reach() -> bool:
 def namespace() -> str:
     """Return this process's Ray namespace if its driver chose one, otherwise ``"tidewheel"``.
 
-    By default Ray uses a new UUID, in which no other process could find the job's actors.
+    By default Ray uses a new UUID as the namespace, so that no other process could find the job's actors.
     """
     import ray
 
@@ -184,7 +184,7 @@ def node_id() -> str:
 def _is_part(failure: type[TidewheelError], leaves_within_s: float) -> bool:
     """Tell whether this process is part of a cluster.
 
-    It leaves a cluster that is gone, on a thread, since Ray needs five seconds for it.
+    If the cluster is gone, leave it on another thread, since Ray needs five seconds for that.
 
     Raises:
         TidewheelError: the process has not left its former cluster within ``leaves_within_s`` seconds.

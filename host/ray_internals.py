@@ -1,7 +1,7 @@
 """All private parts of Ray that tidewheel uses.
 
-Any release may change them, so `pyproject.toml` allows only releases that have passed
-``tests/unit/host/test_ray_internals.py``, which says what each function relies on.
+Any release of Ray may change them. So `pyproject.toml` allows only releases that have passed
+``tests/unit/host/test_ray_internals.py``.
 """
 
 import os
@@ -40,7 +40,7 @@ def actor_id(actor: Any) -> str:
 
 
 def node_of(actor: str) -> str:
-    """Return the node id on which an actor, by id, was last started.
+    """Return the id of the node on which an actor, given by id, was last started.
 
     Relies on ``ray._private.state.actors``; the public ``ray.util.state.get_actor`` needs the dashboard.
 
@@ -63,8 +63,8 @@ def owner_address(reference: "ObjectRef[Any]") -> bytes:
 def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
     """Call a method of a Java actor; return the resulting object.
 
-    ``actor.method.remote`` calls Java only if the whole process loads its code from files. Ray then exports no
-    functions, so tasks of other threads fail. This function submits the call itself.
+    ``actor.method.remote`` can call Java only if the whole process loads its code from files. Ray then exports no
+    functions, so tasks of other threads fail. So this function submits the call itself.
 
     Relies on the language, id and class in ``ActorHandle``, on ``JavaFunctionDescriptor`` with the number of arguments
     as the signature, and on ``CoreWorker.submit_actor_task``.
@@ -96,10 +96,12 @@ def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
 
 
 def dataset_blocks(dataset: Any) -> "Iterator[tuple[ObjectRef[Any], int, int]]":
-    """Compute a dataset of Ray Data; yield each block as it comes, with the first of its rows and their number.
+    """Compute a dataset of Ray Data.
 
-    Relies on ``Dataset.iter_internal_ref_bundles``, for developers, and on ``block_refs``, ``metadata`` and ``slices``
-    of its bundles. The public calls return rows, or the blocks of a dataset that is in memory as a whole.
+    Yield each block as it comes, with the index of its first row and the number of rows.
+
+    Relies on ``Dataset.iter_internal_ref_bundles``, a call for developers, and on ``block_refs``, ``metadata`` and
+    ``slices`` of its bundles. The public calls return rows, or load the whole dataset before they return blocks.
 
     Raises:
         Exception: the dataset cannot be computed.
@@ -111,9 +113,9 @@ def dataset_blocks(dataset: Any) -> "Iterator[tuple[ObjectRef[Any], int, int]]":
 
 
 def use_context_of(dataset: Any) -> None:
-    """Have Ray Data follow the settings of a dataset in this process, and compute its blocks always in their order.
+    """Let Ray Data use the settings of a dataset in this process, and compute the blocks always in order.
 
-    Relies on ``DataContext._set_current``; the public settings are those of a process that has made datasets.
+    Relies on ``DataContext._set_current``; without it, this process would use its own settings.
     """
     from ray.data import DataContext
 
@@ -125,7 +127,7 @@ def use_context_of(dataset: Any) -> None:
 def joined_at() -> tuple[str, str] | None:
     """Return the ``host:port`` of the control store, and the path of this node's raylet.
 
-    None without a cluster, or with Ray Client.
+    None if there is no cluster, or with Ray Client.
     """
     node = _worker().node
     return None if node is None else (str(node.gcs_address), str(node.raylet_socket_name))
@@ -148,8 +150,8 @@ def dashboard_url() -> str:
 def call_control_store(address: str) -> None:
     """Connect to the control store at ``host:port``, with this process's token, and disconnect.
 
-    Relies on ``ray._raylet.GcsClient``, which `ray.init` calls first; without a control store one attempt takes 40 s,
-    and `ray.init` makes 20.
+    Relies on ``ray._raylet.GcsClient``, which `ray.init` calls too: without a control store, it makes 20 attempts of 40
+    s.
 
     Raises:
         Exception: there is no control store, or it refuses the token.
@@ -161,7 +163,7 @@ def call_control_store(address: str) -> None:
 
 
 def clusters_here() -> tuple[str | None, list[str]]:
-    """Return the address of the cluster of ``ray start`` on this machine, or None, and of all clusters running here."""
+    """Return the address of this machine's cluster of ``ray start``, or None, and those of all clusters here."""
     from ray._private import services, utils
 
     find: Any = services.find_gcs_addresses  # its types leave out the cache
@@ -173,7 +175,7 @@ def clusters_here() -> tuple[str | None, list[str]]:
 def starter_of(address: str) -> str:
     """Return, in words, which program has started a cluster of this machine for itself; empty if none has.
 
-    The words show only the names of the program and of its first argument.
+    The words contain only the names of the program and of its first argument.
     """
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -190,7 +192,7 @@ def starter_of(address: str) -> str:
 def use_stored_token() -> None:
     """Use this user's token, if any, as `ray.init` does for a cluster of this machine.
 
-    It has no effect if RAY_AUTH_MODE is set, or before Ray 2.59, which uses tokens only with that setting.
+    It has no effect if RAY_AUTH_MODE is set. Before Ray 2.59, tokens need that setting.
     """
     from ray._private.authentication import authentication_token_setup as setup
 
@@ -199,9 +201,10 @@ def use_stored_token() -> None:
 
 
 def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
-    """If ``if_true()`` holds, show an exception that ends this process without a call to Ray.
+    """When an exception ends this process and ``if_true()`` holds, show the exception without calling Ray.
 
-    Ray's own hook first calls the control store. If that is dead, it ends the process without showing the exception.
+    Ray's own hook first calls the control store. If the store is dead, the hook ends the process without showing the
+    exception.
     """
     import ray._private.worker as private
 
@@ -221,9 +224,9 @@ class ProgramsThreads:
 def never_join_from_our_threads() -> None:
     """Let Ray's functions raise on threads of tidewheel if this process has left its cluster.
 
-    Otherwise Ray would join or start another cluster on such a thread; the threads of the program may want that.
+    Otherwise Ray would join or start another cluster there. On the program's own threads it still does.
 
-    Relies on ``enable_auto_connect`` of ``ray._private.auto_init_hook``, whose truth Ray tests before it joins.
+    Relies on ``enable_auto_connect`` of ``ray._private.auto_init_hook``, which Ray tests before it joins.
     """
     from ray._private import auto_init_hook
 
@@ -232,9 +235,9 @@ def never_join_from_our_threads() -> None:
 
 
 def hide_lines(pattern: str) -> None:
-    """Hide lines with a pattern from other processes' standard error in this driver.
+    """Let this driver hide lines that match a pattern in the standard error of other processes.
 
-    The user's RAY_DEDUP_LOGS_SKIP_REGEX stays, and RAY_DEDUP_LOGS=0 shows all lines.
+    The user's RAY_DEDUP_LOGS_SKIP_REGEX still counts, and RAY_DEDUP_LOGS=0 shows all lines.
     """
     from ray._private.ray_logging import stderr_deduplicator as lines
 
@@ -242,7 +245,7 @@ def hide_lines(pattern: str) -> None:
 
 
 def show_each_line(pattern: str) -> None:
-    """Show each line with a pattern, where Ray shows similar lines of two processes once.
+    """Show every line that matches a pattern; otherwise Ray shows similar lines of several processes once.
 
     Relies on ``allow_re`` of ``ray._private.ray_logging.stderr_deduplicator``.
     """

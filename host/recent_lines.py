@@ -1,6 +1,7 @@
-"""The last warnings and errors that this process has logged, for those who watch its job.
+"""The last warnings and errors that this process has logged, for people who watch its job.
 
-They are collected where Python makes log records. A handler would keep ``logging.basicConfig`` from adding its own.
+They are collected where Python makes log records, since with a handler in place ``logging.basicConfig`` would not add
+its own.
 """
 
 import logging
@@ -46,7 +47,7 @@ class RecentLines:
     """Keeps the last 20 lines from WARNING on; thread-safe.
 
     Args:
-        fields: returns fields that records of this thread get, as `about` does, unless a record has them.
+        fields: returns fields, as `about` does, which are added to records of the calling thread that lack them.
         logger: keep only lines of this logger and its children, and lines that name a job.
     """
 
@@ -66,13 +67,13 @@ class RecentLines:
             _FOLLOWERS[:] = [*(one for one in _FOLLOWERS if one() is not None), ref(self)]
 
     def of(self, job: str) -> tuple[LogLine, ...]:
-        """Return the lines about a job and those about no particular job, oldest first."""
+        """Return the lines about a job, and those that name no job, oldest first."""
         with self._lock:
             self._settle()
             return tuple(line for line in self._lines if line.job in (None, job))
 
     def keep(self, record: logging.LogRecord) -> None:
-        """Keep a record as a line; Python may add its ``extra`` later."""
+        """Keep a record as a line. Python may add the record's ``extra`` later."""
         fields = self._fields()
         is_ours = record.name == self._logger or record.name.startswith(f"{self._logger}." if self._logger else "")
         if not is_ours and "job" not in fields:
@@ -87,7 +88,7 @@ class RecentLines:
             self._last = (line, record)
 
     def _settle(self) -> None:
-        """Make the line of the last record, which has its ``extra`` by now."""
+        """Make the line of the last record, which now has its ``extra``."""
         if self._last is not None:
             line, record = self._last
             known: dict[str, Any] = {name: vars(record)[name] for name in _FIELDS if name in vars(record)}

@@ -1,6 +1,7 @@
 """The retries of a failed operation: how many, for how long, and with which pauses.
 
-`pause_s` only decides, for loops that must not block. `call` and `call_async` try, decide and pause.
+`Retry.pause_s` returns the next pause, for loops that must not block. `call` and `call_async` try, and pause
+themselves.
 
 Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
 """
@@ -27,9 +28,9 @@ class Retry:
 
     Args:
         attempts: the greatest number of attempts; None for any.
-        within_s: the last attempt begins at most so many seconds after the first; its pause is shortened to that.
+        within_s: the last attempt begins at most this many seconds after the first; the pause before it is shortened.
         first_pause_s: in seconds; 0 for no pauses.
-        factor: the ratio of successive pauses; 1 for equal ones.
+        factor: the ratio of successive pauses; 1 for equal pauses.
         longest_pause_s: in seconds.
         jitter: the random share of each pause, from 0 to 1: with 0.5, a pause has between half and all of its length,
             so that many clients of one server do not return at once.
@@ -91,7 +92,7 @@ class Retry:
         """Call a function until it returns; return its value.
 
         Before each further attempt, ``on_failure`` receives the last error and the number of failures. ``clock``,
-        ``sleep`` and ``draw`` replace time and chance, for tests and for a sleep that something can end.
+        ``sleep`` and ``draw`` replace time and chance, for tests, or for a sleep that can be interrupted.
 
         Raises:
             ValueError: neither ``attempts`` nor ``within_s`` is given.

@@ -1,4 +1,4 @@
-"""The text of any object, also of one that cannot say what it is."""
+"""The text of any object, even if its ``repr`` or ``str`` raises."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""The SIGTERM handler of a driver: Ray replaces it by one that prints a C++ trace and aborts."""
+"""The SIGTERM handler of a driver. Ray would replace it with a handler that prints a C++ trace and aborts."""
 
 import signal
 import threading
@@ -10,14 +10,17 @@ _EXIT_CODE = 128
 
 
 class Terminated(SystemExit):
-    """Raised by SIGTERM to end the program; unlike `sys.exit`, it is no failure of the operator that is running."""
+    """Raised by SIGTERM to end the program.
+
+    Unlike `sys.exit`, it does not count as a failure of the running operator.
+    """
 
 
 @contextmanager
 def keeping_sigterm() -> Iterator[None]:
     """Keep the program's SIGTERM handler, which Ray may replace within the block; on the main thread only.
 
-    Without a handler the program ends as by ``sys.exit(143)``, so ``with`` blocks and ``finally`` clauses run.
+    If the program has none, SIGTERM ends it as ``sys.exit(143)`` does: ``with`` blocks and ``finally`` clauses run.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

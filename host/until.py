@@ -23,10 +23,10 @@ def until(
     Use it only where no event, queue or future reports the condition.
 
     Args:
-        condition: called at once, after each pause, and a last time at the deadline.
+        condition: called at once, after each pause, and for the last time at the deadline.
         within_s: the deadline, in seconds from now.
         every_s: the pause between two calls, in seconds.
-        error: makes the error at the deadline; without it, the last value is returned.
+        error: makes the error at the deadline; by default, `until` returns the last value.
         clock: returns monotonic seconds.
         sleep: waits for some seconds.
 

@@ -1,4 +1,4 @@
-"""Dataflows: where streams begin."""
+"""Dataflows, where streams begin."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -77,8 +77,8 @@ class Dataflow(Described):
             name: the input's name.
             records: the type of the records, for which ``send`` checks a sample (a row of Arrow is a dict), or a
                 `pyarrow.Schema` that each batch must have. None accepts anything.
-            dead_letters: receives records of another type, each with a TypeError. Then the worker that receives a
-                record checks it, and ``send`` does not raise.
+            dead_letters: receives records of another type, each with a TypeError. Workers then check records when they
+                receive them, and ``send`` does not raise.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")
@@ -116,21 +116,21 @@ class Dataflow(Described):
 
         Sources wait while more bytes are in flight than `RuntimeConfig` allows.
 
-        A `Source` may say the epochs of its records. If it does not, all its partitions have common epochs: a partition
-        that begins an epoch advances the others, idle ones too. By default each unit that the source yields, such as a
-        batch or a transaction, ends an epoch; a unit is never divided.
+        A `Source` may assign epochs to its records. Otherwise all its partitions have common epochs: a partition that
+        begins an epoch advances the others, idle ones too. By default each unit that the source yields, such as a batch
+        or a transaction, ends an epoch; a unit is never divided.
 
         Args:
             name: the operator's name.
             source: a `FileSource`, `RecordSource`, `IterableSource`, `ParquetSource`, `TickSource`, `QueueSource`
                 or `ReplaySource`, or your own `Source`.
-            paced_by: a probe of this dataflow that the source waits for. No partition begins an epoch while
-                ``epochs_ahead`` of its epochs are incomplete there.
+            paced_by: the name of a probe of this dataflow. No partition begins an epoch while ``epochs_ahead`` of its
+                epochs are incomplete at the probe.
             epochs_ahead: the number of epochs for ``paced_by``; with 1, one epoch runs after the other. Operators that
                 need several epochs to complete one, such as windows, need more.
-            epoch_every_s: for a `Source` that does not say epochs: begin an epoch every so many seconds.
-            epoch_records: for such a source: a partition ends an epoch after the unit with which it has read so many
-                records of the epoch.
+            epoch_every_s: for a `Source` that assigns no epochs: begin an epoch every so many seconds.
+            epoch_records: for such a source: a partition ends the epoch once it has read at least so many records of
+                it, after a whole unit.
             dead_letters: receives everything that the source cannot turn into a record, such as a line that is not
                 JSON. Without it, such an error fails the job.
 
@@ -178,12 +178,12 @@ class Dataflow(Described):
     ) -> Stream[Any]:
         """Add a stream of the records that any process of the cluster sends, by the names of job and input.
 
-        They send by ``tidewheel.job(...).input(name).send(...)``, and over HTTP through ``tidewheel serve --ingest``.
-        Each worker has a share of the inbox. No sender holds a token: the job makes the epochs, so a sender may come
-        and go. The inbox ends with the job, by `Job.stop`.
+        Processes send by ``tidewheel.job(...).input(name).send(...)``, or over HTTP through ``tidewheel serve
+        --ingest``. Each worker has a share of the inbox. No sender holds a token: the job makes the epochs, so a sender
+        may come and go. The inbox ends with the job, by `Job.stop`.
 
-        A job that returns to a snapshot goes on behind the records that the snapshot has. Senders learn of it, and send
-        the others again. Keys count what is sent again once; the snapshot has them for a day.
+        A job that returns to a snapshot goes on after the records in the snapshot. Senders are told, and send the later
+        records again. Records sent twice with the same ``key`` count once; the snapshot remembers keys for a day.
 
         Args:
             name: the input's name.
@@ -191,7 +191,7 @@ class Dataflow(Described):
                 type, for instance to a dataclass.
             epoch_every_s: begin an epoch every so many seconds; by default a worker ends one each time it finds
                 records.
-            capacity_bytes: how much may wait on each worker while the dataflow does not read it. 8 MiB.
+            capacity_bytes: the limit, in bytes, of records that wait on each worker to be read; by default 8 MiB.
 
         Raises:
             GraphError: an argument is wrong.
@@ -227,26 +227,27 @@ class Dataflow(Described):
     ) -> Stream[Any]:
         """Add a stream of the epochs that another job publishes, from the moment of the subscription on.
 
-        Times are those of the topic. A time is complete when it is complete in the topic, and the stream ends when the
-        topic does. All records arrive on worker 0; `rebalance`, or an operator with a key, spreads them. Either job may
-        start first. If the publishing job fails, this one fails, but not the reverse. Ends of substreams do not arrive
-        with the topic; `substreams` divides the stream again. If the publishing job keeps snapshots, each epoch arrives
-        as a whole. A job that continues from a snapshot misses epochs, and warns of it.
+        The stream has the times of the topic. A time is complete when it is complete in the topic, and the stream ends
+        when the topic ends. All records arrive on worker 0; `rebalance`, or an operator with a key, spreads them.
+        Either job may start first. If the publishing job fails, this job fails, too, but not the reverse. Ends of
+        substreams do not arrive with the topic; `substreams` divides the stream again. If the publishing job keeps
+        snapshots, each epoch arrives as a whole. If this job continues from a snapshot, it misses epochs and logs a
+        warning.
 
         Args:
             topic: its name.
             timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
-            atomic: whether to leave out an epoch of which a part was published before the subscription.
+            atomic: True to leave out an epoch that was published in part before the subscription.
             where: the condition on records, as for `tidewheel.subscribe`.
-            slow: what happens when this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
+            slow: the reaction when this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
                 leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
                 messages in its log, and holds no job back.
-            block_limit_s: after how many seconds this job fails if it holds back the other and receives nothing.
+            block_limit_s: the seconds after which this job fails if it holds back the other and receives nothing.
             schema: the expected type or `pyarrow.Schema` of the records; other records fail this job.
             name: the operator's name.
 
         Raises:
-            GraphError, DeliveryError: an argument is wrong; later errors fail the job.
+            GraphError, DeliveryError: an argument is wrong. Later errors fail the job.
 
         >>> import tidewheel as tw
         >>> first, second = tw.Dataflow("first"), tw.Dataflow("second")
@@ -299,15 +300,15 @@ class Dataflow(Described):
             inputs: the streams it reads, all of one scope.
             outputs: how many outputs it has, in the same scope.
             build: called once on each worker with an `OperatorContext`.
-            summaries: for a pair (input, output), how times change on the way, such as
-                ``PathSummary.identity(stream.nesting)``. A summary that decreases times is refused. Without a pair, no
-                message of that input leads to output there, so its waiting messages hold nothing back behind that
-                output. By default a time at any input can leave by any output unchanged.
+            summaries: for each pair (input, output), the change of times between them, such as
+                ``PathSummary.identity(stream.nesting)``; it must not decrease times. A missing pair says that the
+                input's messages never lead to messages on the output, so they hold back nothing downstream of it. By
+                default a time at any input can leave by any output unchanged.
             name: the operator's name.
-            exchange: for each input, how records are spread over the workers.
+            exchange: for each input, the key by which records are exchanged among workers, or None.
             notify: False for an operator that never looks at a frontier.
             bound: how the operator learns the ends of substreams, as for `Stream.unary`.
-            ordered: whether it learns them in order, as for `Stream.unary`.
+            ordered: whether it learns the ends in order, as for `Stream.unary`.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -351,7 +352,7 @@ class Dataflow(Described):
     def dead_letters(
         self, name: str = "dead letters", catch: type[Exception] | tuple[type[Exception], ...] = Exception
     ) -> DeadLetters:
-        """Return a stream of the records that operators and sources set aside, in place of failing the job.
+        """Return a stream of the records that operators and sources set aside, instead of failing the job.
 
         Pass it to any operator or source as ``dead_letters=letters``. If a function raises for a record, that operator
         then sends a `FailedRecord` to this stream, at the time of the record. The stream is like any other: publish it,
@@ -359,7 +360,7 @@ class Dataflow(Described):
 
         Args:
             name: its name.
-            catch: the exception, or a tuple of them, for which a record is set aside; any other fails the job.
+            catch: the exception, or a tuple of exceptions, for which a record is set aside; any other fails the job.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("parsing")
@@ -420,7 +421,7 @@ class Dataflow(Described):
     def explain(self, *, fused: bool = False) -> str:
         """Return the dataflow as text: each operator with its inputs, indented by scope.
 
-        ``<-`` is an edge on which records stay on their worker; ``<=`` is one on which they are spread, with its pact.
+        ``<-`` is an edge on which records stay on their worker; ``<=`` is an edge that exchanges them, with its pact.
         `Job.explain` says why a job waits.
 
         Args:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class DeadLetters(Stream[FailedRecord[Any]]):
     """A stream of failed records, to which operators and sources add.
 
-    They may be described before or after its readers. A failed record has the time of the original, without the
-    coordinates of loops. It belongs to no substream.
+    A program may add them before or after the readers of the stream. A failed record has the time of the original,
+    without the coordinates of loops. It belongs to no substream.
     """
 
     __slots__ = ("_caught",)

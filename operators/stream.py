@@ -1,4 +1,4 @@
-"""Streams, with the methods that add the next operator. Also loops."""
+"""Streams, whose methods add operators, and loops."""
 
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -52,7 +52,7 @@ _ELSEWHERE = {
     "withColumn": "use select(...)",
     "write": "use write_files(...), capture_to(...) or publish(...)",
 }
-"""The methods whose names differ from those in Spark or Flink."""
+"""What to call instead of methods known from Spark or Flink."""
 
 
 class Stream(
@@ -70,11 +70,10 @@ class Stream(
     CollectionOperators[Record],
     OutputOperators[Record],
 ):
-    """The records that one output of one operator sends, each at a time.
+    """The timestamped records that one output of an operator sends.
 
-    A message carries a batch: a list, an Arrow table or record batch, or a NumPy array. If an operator takes a function
-    of a record, the function is called for each record, with a dict for a row of Arrow. `map_batches` gets whole
-    batches.
+    A message carries a batch: a list, an Arrow table or record batch, or a NumPy array. An operator calls a function of
+    a record for each record of a batch; a row of Arrow is a dict. `map_batches` gets whole batches.
 
     Every operator takes ``name=``, which errors, statistics and drawings show; the default is the method's name. Names
     are unique within their scope: the second "parse" that you add becomes "parse-2". Within the loop "rounds" the name
@@ -110,7 +109,7 @@ class Stream(
 
         Args:
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
-            exchange: how records are spread over the workers; None leaves them on their workers.
+            exchange: the key by which records are exchanged among workers; None leaves them on their workers.
             name: the operator's name.
             bound: how the operator learns the ends of substreams. With ``"soft"`` it finds ended substreams in
                 ``input.ended``. With ``"firm"`` it receives each substream in one piece, then its end, and then the
@@ -153,10 +152,11 @@ class Stream(
         Args:
             other: the other stream, of the same scope.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(left, right, output)``.
-            exchange: how the records of each side are spread over the workers; None leaves them on their workers.
+            exchange: the key by which each side's records are exchanged among workers; None leaves them on their
+                workers.
             name: the operator's name.
             bound: how the operator learns the ends of substreams, as for `unary`.
-            ordered: whether it learns them in order, as for `unary`.
+            ordered: whether it learns the ends in order, as for `unary`.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -197,13 +197,16 @@ class Feedback(Stream[Record]):
         """Close the loop: records of ``stream`` come back here a round later.
 
         Raises:
-            GraphError: this is connected already, or ``stream`` is in another scope or dataflow.
+            GraphError: the feedback is connected already, or ``stream`` is in another scope or dataflow.
         """
         self._description.connect(self._feedback, check_stream("feedback", stream))
 
 
 class Loop:
-    """A scope whose streams have times ``(outer, round)``; its ``with`` block only shows readers where the loop is."""
+    """A scope whose streams have times ``(outer, round)``.
+
+    Its ``with`` block has no effect; it shows the loop's extent.
+    """
 
     __slots__ = ("_flow", "_scope")
 
@@ -212,7 +215,7 @@ class Loop:
         self._scope = scope
 
     def feedback(self, advance: int = 1, *, name: str = "feedback") -> Feedback[Any]:
-        """Return the stream of the records that come back; `Feedback.connect` connects it later."""
+        """Return the stream of the records that come back; connect it later by `Feedback.connect`."""
         scope = self._scope
         if not isinstance(scope.nesting.coordinate_domains[-1], IntegerDomain):
             raise GraphError(

@@ -1,10 +1,10 @@
 """Antichains: sets of times, such as frontiers, in which no time is before another.
 
-A `MutableAntichain` follows changing counts. It keeps each time with a positive count in the frontier, or in a tree
-below one time at or before it. It asks only whether one time is at or before another, so these trees serve any partial
-order. When an element leaves the frontier, the times below it are compared in pairs and then with the rest, so that
-half of them go down a level. This is the pairing heap, generalised to partial orders. A time whose count is no longer
-positive stays in its tree until it reaches the top, or until such times are the majority.
+A `MutableAntichain` follows changing counts. Each time with a positive count is in the frontier, or in a tree below an
+element of the frontier. A parent in such a tree is at or before its children. The trees need no other comparison, so
+they serve any partial order. When an element leaves the frontier, the times directly below it are compared in pairs,
+and then with the rest: a pairing heap, generalised to partial orders. A time whose count is no longer positive stays in
+its tree until it would enter the frontier, or until such times are the majority.
 
 Source: Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap: a new form of self-adjusting heap", Algorithmica 1986.
 """
@@ -42,7 +42,7 @@ class Antichain:
     def from_minimal(
         cls, domain: TimeDomain, times: Iterable[Time], less_equal: Callable[[Time, Time], bool] | None = None
     ) -> "Antichain":
-        """Return the antichain of distinct, unordered ``times`` without comparing them.
+        """Return the antichain of ``times`` without comparing them: they must be distinct and unordered.
 
         ``less_equal`` is the domain's `comparison`, if the caller has it already.
         """
@@ -104,11 +104,11 @@ class Antichain:
 
 
 _FEW = 32
-"""The forest may contain this many times without a count before `MutableAntichain` removes them."""
+"""The trees may contain this many times without a positive count before `MutableAntichain` removes them."""
 
 
 class MutableAntichain:
-    """Counts of times, with the minimal times of positive count.
+    """Counts of times, and their frontier: the minimal times with a positive count.
 
     A count may be negative for a while, since changes of different workers arrive in any order. A time with a negative
     count has no effect on the frontier.
@@ -132,10 +132,10 @@ class MutableAntichain:
         self._stale = 0
 
     def update(self, changes: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
-        """Apply signed changes of counts; return the changes of the frontier, as +1 and -1 by time.
+        """Apply signed changes; return the frontier's changes: +1 for a time that enters, -1 for a time that leaves.
 
-        Complexity: for each change, linear in the frontier; when an element leaves, also the logarithm of the counted
-        times, amortised.
+        Complexity of each change: linear in the frontier; if an element leaves, also logarithmic in the counted times,
+        amortised.
         """
         if len(self._counts) == 1 and (simple := self._replace_only(changes)) is not None:
             return simple
@@ -279,11 +279,11 @@ class MutableAntichain:
 
     @property
     def frontier(self) -> Antichain:
-        """The minimal times whose count is positive."""
+        """The minimal times with a positive count."""
         return Antichain.from_minimal(self.domain, self._frontier, self._less_equal)
 
     def less_equal(self, time: Time) -> bool:
-        """Tell whether some time whose count is positive is at or before ``time``."""
+        """Tell whether a time with a positive count is at or before ``time``."""
         less_equal = self._less_equal
         for element in self._frontier:  # noqa: SIM110 - any() with a generator costs several times as much
             if less_equal(element, time):

@@ -1,16 +1,15 @@
 """Net changes of counts, and the batch of changes that a worker holds back.
 
-A worker holds back progress that cannot move any frontier, and merges it with later progress. It must send its changes,
-all of them, once they remove a pointstamp that may be the last one to hold some frontier back. It need not send them
-while
+A worker holds back progress that cannot move any frontier, and merges it with later progress. It sends all its changes
+once they remove a pointstamp that may be the last to hold a frontier back. It need not send them while
 
-- they only add pointstamps: these come from tokens that every view counts, so the frontiers allow for them already; or
-- each removed pointstamp is covered: a frontier on the way to it shows an earlier pointstamp that leads to it and holds
-  back the same frontiers.
+- they only add pointstamps: these come from tokens that every view counts, so no frontier has passed them; or
+- each removed pointstamp is covered: a frontier before it shows an earlier pointstamp, which holds back the same
+  frontiers.
 
-No change is held for ever. Suppose that nothing moves while workers hold batches. Take an earliest pointstamp that a
-worker has removed while the views still count it. An earlier pointstamp covers it, so that one is not removed, and
-rightly holds back the same frontiers. So no frontier is late. When a covering frontier moves, the worker checks the
+No change is held for ever. Suppose that workers hold batches and nothing moves. Among the pointstamps that a worker has
+removed and the views still count, take an earliest, A. An earlier pointstamp, B, covers A. So no worker has removed B,
+which holds back the same frontiers as A: none of them is late. When a covering frontier moves, the worker checks the
 covered changes again.
 
 Source: demand-driven progress batches in timely dataflow; the rule and its proof are ours.
@@ -26,7 +25,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class ChangeBatch(Generic[Key]):
-    """A sum of signed changes by key, without those that cancel out.
+    """Sums of signed changes by key; sums of 0 are dropped.
 
     >>> batch = ChangeBatch([("a", 1), ("b", 2)])
     >>> batch.update("a", -1)
@@ -79,7 +78,7 @@ class ChangeBatch(Generic[Key]):
 
 
 Change: TypeAlias = tuple[tuple[int, Time], int]
-"""((location number, time), difference of the count)."""
+"""((location number, time), change of the count)."""
 
 ProgressBatch: TypeAlias = list[Change]
 """The net changes of one step, or of several whole steps."""
@@ -110,14 +109,14 @@ class HeldBatch:
             self._urgent = not self._hold_back or self._any_matters(step)
 
     def _any_matters(self, step: ProgressBatch) -> bool:
-        # A removal that remains despite this step's additions is of an earlier step, which has checked it.
+        # A net removal without a removal in this step comes from an earlier step, which has checked it.
         for (location, time), difference in step:  # noqa: SIM110 - once for each change of every step
             if difference < 0 and self._matters(location, time):
                 return True
         return False
 
     def frontiers_moved(self, moved: set[int]) -> None:
-        """Check the held changes again if one of these locations' frontiers covers some of them."""
+        """Check the held changes again if some were covered by a frontier of these locations."""
         if not self._urgent and not self._covers.isdisjoint(moved):
             self._covers.clear()
             self._urgent = any(self._matters_now(location) for location in list(self._earliest))
@@ -125,8 +124,8 @@ class HeldBatch:
     def _matters(self, location: int, time: Time) -> bool:
         """Tell whether the removal of this pointstamp might move a frontier.
 
-        It checks only the earliest removed times of a location, each once: a pointstamp that covers one of them covers
-        all later ones.
+        It checks only the earliest removed times of a location, each once: what covers one of them covers all later
+        times.
         """
         if not self._takes_away((location, time), self._changes.get((location, time))):
             return False
@@ -177,8 +176,8 @@ class HeldBatch:
 class NetBatch(HeldBatch):
     """The changes that an accumulator has received from all workers and not yet sent to them.
 
-    The accumulator knows every view. So it sends only when all workers together have removed a pointstamp that the
-    views count. If only the first of several workers drops a token for a time, nothing changes.
+    The accumulator knows what every view counts. So it sends when all workers together have removed a pointstamp that
+    the views count, but not while some workers still have their token for a time.
     """
 
     def _takes_away(self, pointstamp: tuple[int, Time], difference: int) -> bool:

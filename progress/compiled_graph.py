@@ -4,13 +4,13 @@ The runtime reads the frontier at some locations only, the *locations of interes
 through a third, whose frontier sums up everything before it. So the tracker carries a count only to the next locations
 of interest, called stations, and from there it carries frontiers: see `Reachability.entries` and `Reachability.onward`.
 
-In a cycle, frontiers would pass each other round and round. Every cycle has steps that advance time; the ends of these
-steps are the *heads* of the cycle. Heads are stations too, unless the cycle has fewer locations of interest than heads.
-Each count in a cycle goes directly to all stations of the cycle, by the summaries of all ways there. Without cycles, a
-frontier bears only on later stations, so the tracker settles each station once for each change.
+In a cycle, frontiers would be carried round and round. Every cycle has steps that advance time; the ends of these steps
+are its *heads*. Each count in a cycle goes directly to all its heads or all its locations of interest, whichever are
+fewer, by the summaries of all paths there. These heads are stations too. Then a frontier affects only later stations,
+and the tracker settles each station once for each change.
 
-The tables grow with the size of the graph times the number of heads of each cycle, or of its locations of interest, if
-these are fewer. They also have a path for each pair of a location and a station that it reaches directly.
+The tables grow with the size of the graph times the number of such heads or locations of each cycle. They also have a
+path for each pair of a location and a station that it reaches directly.
 
 Source: seed "Progress Tracking", section "A Compiled Representation".
 """
@@ -68,7 +68,7 @@ class CompiledGraph:
         return found
 
     def reachability(self, interesting: Iterable[Location]) -> "Reachability":
-        """Return the stations that each location reaches directly; calls for the same locations return one object.
+        """Return the stations that each location reaches directly; equal arguments give the same object.
 
         Complexity: the size of the graph on the first call, then the number of locations of interest.
         """
@@ -95,7 +95,7 @@ class CompiledGraph:
         return self._search(end, passes, self.incoming, lambda path, step: step.followed_by(path))
 
     def search_forward(self, start: int, passes: Callable[[int], bool]) -> dict[int, Paths]:
-        """Return, as `search_back` does, the minimal summaries of the paths from ``start``, by their end."""
+        """Return the minimal summaries of the paths from ``start``, by their end; see `search_back`."""
         return self._search(start, passes, self._outgoing, lambda path, step: path.followed_by(step))
 
     def _search(
@@ -123,7 +123,7 @@ class CompiledGraph:
 
 
 _MOST_COVERS = 4
-"""The number of locations of interest that are remembered for a location before them; see `Reachability.covers`."""
+"""The greatest number of locations that `Reachability.covers` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,8 @@ class Reachability:
     """The stations that each location reaches directly.
 
     Attributes:
-        stations: the number of each station's location, ordered so that a frontier bears only on later ones; the index
-            is the rank.
+        stations: the number of each station's location, ordered so that a frontier affects only later stations. The
+            index is the rank.
         rank_of: the rank of each station, by its location's number.
         entries: for each location, the stations that its counts reach directly.
         onward: for each station, by rank, the stations that its frontier reaches directly.
@@ -165,7 +165,7 @@ class Reachability:
             self._add_paths_to(end, component[end] if end in direct else None, component)
 
     def _direct(self, component: Mapping[int, int], heads: set[int]) -> set[int]:
-        """Return the stations that get every count of a cycle directly: heads or, if fewer, locations of interest."""
+        """Return the stations to which counts of a cycle go directly: heads or, if fewer, locations of interest."""
         by_cycle: dict[int, tuple[set[int], set[int]]] = {}
         for head in heads:
             by_cycle.setdefault(component[head], (set(), set()))[0].add(head)
@@ -179,7 +179,7 @@ class Reachability:
         }
 
     def _add_paths_to(self, end: int, cycle: int | None, component: Mapping[int, int]) -> None:
-        """Record the paths to a station: from the stations before it, or from those before its cycle."""
+        """Record the paths to a station: from earlier stations; if it is in ``cycle``, from those before the cycle."""
         passes = lambda number: component[number] == cycle or number not in self.rank_of  # noqa: E731
         for start, paths in self._compiled.search_back(end, passes).items():
             passage = Passage(self.rank_of[end], _unless_unchanged(paths))
@@ -189,7 +189,7 @@ class Reachability:
                 self.entries.setdefault(start, []).append(passage)
 
     def covers(self, location: int) -> list[Passage]:
-        """Return some locations of interest before a location: times that can occur there can come here later.
+        """Return paths from some locations of interest that reach ``location``.
 
         Complexity: on the first call, the size of the graph; then O(1).
         """

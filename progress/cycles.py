@@ -1,11 +1,11 @@
 """The cycles of a graph: which nodes share a cycle, and an error for a cycle that does not advance time.
 
 If a cycle returned a time unchanged, no frontier could pass that time. A cycle keeps the outermost coordinates that all
-of its steps keep, and forgets the others. It is sound exactly if some step strictly advances a kept coordinate.
+of its steps keep, and drops the others. It is sound if and only if some step strictly advances a kept coordinate.
 
-The check runs once for each number ``kept`` of coordinates. It looks only at steps that keep at least so many, and
-leaves out those that strictly advance one of them. If a cycle remains with a step that keeps no more, the graph is
-refused. Linear in the graph for each depth of nesting.
+The check runs once for each number ``kept`` of coordinates. It looks at the steps that keep at least that many and
+strictly advance none of these. If they contain a cycle with a step that keeps exactly ``kept``, the graph is refused.
+Linear in the graph for each depth of nesting.
 
 Source: seed "Progress Tracking", section "A Compiled Representation" (the one constraint on the graph).
 """

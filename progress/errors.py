@@ -14,7 +14,7 @@ _LONGEST_LINE, _KEPT_FIRST, _KEPT_LAST = 2000, 1200, 600
 class TidewheelError(Exception):
     """The base of every error that tidewheel raises on purpose.
 
-    The error shortens a line of more than 2,000 characters in the middle, so the remedy at the end of the line stays.
+    Lines of more than 2,000 characters are shortened in the middle, so that the remedy at the end stays.
     """
 
     def __init__(self, *args: Any) -> None:

@@ -20,7 +20,7 @@ class Source:
 class Target:
     """An operator's input port: the location of messages to it. The fields count from 0.
 
-    If the messages of each worker are counted separately, each ``worker`` has a target of its own.
+    Where messages are counted separately for each worker, each ``worker`` has its own target.
     """
 
     operator: int
@@ -35,8 +35,8 @@ Location: TypeAlias = Source | Target
 class OperatorShape:
     """An operator's ports and internal paths.
 
-    ``inputs`` and ``outputs`` have the nesting at each port. ``summaries`` maps (input port, output port) to the change
-    of a time between them. Without an entry for a pair, messages at that input never cause output at that port.
+    ``inputs`` and ``outputs`` have the nesting at each port. ``summaries`` maps (input port, output port) to the paths
+    between them. Without an entry, messages at that input never cause output at that port.
 
     Raises GraphError if a summary names a missing port or another scope, or can decrease a time.
     """
@@ -79,8 +79,8 @@ class Step:
 class GraphShape:
     """Operators, named by their index, and the edges between their ports.
 
-    At the inputs ``apart``, the messages of each worker are counted at a location of its own. The frontier there is
-    that of one worker: others may still receive messages of earlier times.
+    At the inputs in ``apart``, messages are counted separately for each worker, at one location each. The frontier
+    there is for that worker alone: other workers may still receive messages of earlier times.
     """
 
     operators: tuple[OperatorShape, ...]

@@ -3,9 +3,9 @@
 The graph of a dataflow is flat; a scope only adds a coordinate. A location at depth ``d`` has times ``((outermost, c1),
 ...), cd)``: the outermost time, paired with one coordinate for each scope.
 
-A path keeps the outermost coordinates, each advanced by a summary of its own domain, and drops those of scopes that it
-leaves. Entered scopes add coordinates with values that are the same for every time. Such summaries are closed under
-concatenation, so one flat graph serves any depth of nesting.
+A path keeps the outermost coordinates, each advanced by a summary of its domain. It drops the coordinates of scopes
+that it leaves, and appends fixed values for scopes that it enters. Two such paths in a row are again such a path, so
+one flat graph serves any depth of nesting.
 
 Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 2.3; seed "Progress Tracking", section
 "Path Summaries".
@@ -72,7 +72,7 @@ ROOT = Nesting((IntegerDomain(),))
 class PathSummary:
     """The change of times from a location of nesting ``source`` to one of nesting ``target``.
 
-    ``advances`` has one summary for each kept coordinate, at least one; ``appended`` has one time for each added
+    ``advances`` has a summary for each kept coordinate, at least one; ``appended`` has the value of each appended
     coordinate. Kept coordinates have the same domains at both ends.
 
     >>> from tidewheel.progress import ROOT, IntegerDomain
@@ -90,13 +90,13 @@ class PathSummary:
     appended: tuple[Time, ...] = ()
     is_identity: bool = field(init=False, compare=False, repr=False)
     _is_round: bool = field(init=False, compare=False, repr=False)
-    """Whether the summary only advances the innermost of several coordinates, as most paths round a loop do."""
+    """Whether only the innermost of several coordinates changes, as on most paths round a loop."""
     _dropped: int = field(init=False, compare=False, repr=False)
     """The number of innermost coordinates that the summary drops."""
     _advancing: tuple[tuple[TimeDomain, Summary], ...] = field(init=False, compare=False, repr=False)
-    """The kept coordinates and their advances, from the innermost to the outermost advanced one.
+    """The domains and summaries of the kept coordinates, from the innermost to the outermost that the path advances.
 
-    The outermost scope's coordinate is left out. Few paths advance many coordinates.
+    The outermost coordinate of all is left out.
     """
     _advances_outermost: bool = field(init=False, compare=False, repr=False)
 
@@ -154,7 +154,7 @@ class PathSummary:
         return time
 
     def _advanced(self, time: Time) -> Time | None:
-        """Return a time of the kept coordinates, advanced; reuse a pair of outer coordinates that does not change."""
+        """Return a time of the kept coordinates, advanced. Pairs of outer coordinates that do not change are reused."""
         inner: list[Time] = []
         for domain, advance in self._advancing:
             time, coordinate = time
@@ -171,9 +171,9 @@ class PathSummary:
         return time
 
     def followed_by(self, then: "PathSummary") -> "PathSummary | None":
-        """Return the summary of this path followed by ``then``, None if no time passes both.
+        """Return the summary of this path followed by ``then``, which starts where this path ends.
 
-        ``then`` starts where this path ends.
+        None if no time passes both.
         """
         if then.source is not self.target and then.source != self.target:
             raise ValueError(f"a path to {self.target} cannot be followed by one from {then.source}")
@@ -214,10 +214,10 @@ class PathSummary:
         return f"{_nested(names)} becomes {_nested(arrives)}"
 
     def less_equal(self, other: "PathSummary") -> bool:
-        """Tell whether every time arrives by this path at or before its arrival by ``other``, which has the same ends.
+        """Tell whether every time arrives by this path no later than by ``other``, which has the same ends.
 
-        The answer may be False where the order follows only from the greatest time of a domain. Minimal summaries then
-        keep one element too many, which is harmless.
+        The answer may be a wrong False if it depends on the greatest time of a domain. Minimal summaries then keep one
+        element too many, which is harmless.
         """
         if self is other:
             return True
@@ -237,7 +237,7 @@ class PathSummary:
         return least is None or domain.less_equal(mine, least)
 
     def refusal(self) -> str | None:
-        """Return why a time must not take this path; None if the path never decreases a time.
+        """Return how this path can decrease a time, as the reason to refuse it; None if it never does.
 
         The change of each kept coordinate must be at or above the identity of its domain.
 
@@ -263,7 +263,7 @@ class PathSummary:
         """Tell whether a cycle with this summary brings every time back strictly later.
 
         Args:
-            coordinates: how many outermost ones to check; by default all kept ones.
+            coordinates: how many of the outermost coordinates to check; by default all that the path keeps.
         """
         if self.is_identity:
             return False

@@ -1,4 +1,4 @@
-"""Texts without secrets: passwords that a pattern finds, and the values of `Secret` objects that this process has read.
+"""Removes secrets from texts: passwords that a pattern finds, and values of `Secret` objects read by this process.
 
 Errors, log lines and descriptions of jobs are redacted when they are made, in the process that knows the secrets.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 SHORTEST: Final = 4
-"""The least length of values to redact, in characters: shorter ones are parts of other words."""
+"""The least length of a value that is redacted, in characters. A shorter value may be a part of other words."""
 
 _SECRET: Final = re.compile(
     r"""(?ix) (?P<url> :/{1,3})  # behind it the user of a URL; clients also take passwords with slashes
@@ -22,7 +22,7 @@ _SECRET: Final = re.compile(
       ["']? \s{0,8} [:=] \s{0,8} ["']? ) [^\s"',;&]+
     """
 )
-"""Each repetition has a limit or is within the replaced text, so texts of any kind take linear time."""
+"""Each repetition has a limit or is within the replaced text, so the search takes linear time on any text."""
 
 _changing = threading.Lock()
 _values: list[tuple[str, str]] = []
@@ -30,7 +30,7 @@ _values: list[tuple[str, str]] = []
 
 
 def conceal(value: str, shown: str) -> None:
-    """Let `redacted` replace the secret ``value``, also in its usual escaped forms, by ``shown``."""
+    """Let `redacted` replace the secret ``value`` and its usual escaped forms with ``shown``."""
     if len(value) < SHORTEST:
         return
     with _changing:
@@ -42,7 +42,7 @@ def conceal(value: str, shown: str) -> None:
 
 
 def redacted(text: str) -> str:
-    """Return a text without known secrets and what looks like a password, key or token; linear.
+    """Return a text in which known secrets, and whatever looks like a password, key or token, are replaced; linear.
 
     >>> redacted("no answer from s3://me:pw@host, secret_key='abc'; 1 token: time 3")
     "no answer from s3://***@host, secret_key='***'; 1 token: time 3"
@@ -62,7 +62,7 @@ def has_apparent_secret(text: str) -> bool:
 
 
 def called(function: object) -> str:
-    """Return the name of a function, or of an object's class. Its fields are not shown, since they may have secrets.
+    """Return the name of a function, or of an object's class, without its fields, which may contain secrets.
 
     >>> from functools import partial
     >>> called(len), called(partial(open, "file")), called(re.compile("a"))

@@ -22,19 +22,22 @@ from tidewheel.progress.time_domain import Time
 from tidewheel.progress.tracker import Tracker
 
 SpreadName: TypeAlias = Literal["broadcast", "accumulated"]
-"""``"broadcast"``: each worker sends its changes to each. ``"accumulated"``: all send to one, which sends the sums."""
+"""``"broadcast"``: each worker sends its changes to all.
+
+``"accumulated"``: all send to one worker, which sends the sums.
+"""
 
 ACCUMULATOR = 0
 """The worker that adds up the changes in the accumulated protocol."""
 
 _MOST_RECENT = 256
-"""The number of a worker's last batches that its `Knowledge` has; more are hardly ever under way at once."""
+"""The number of a worker's last batches that its `Knowledge` contains. More are hardly ever in flight at once."""
 
 
 class Committed(NamedTuple):
     """The effects of the end of a step.
 
-    ``batches`` has the batch to send to each peer; ``moved`` the locations whose frontier moved in this view.
+    ``batches`` has the batch to send to each peer, ``moved`` the locations whose frontier has moved in this view.
     """
 
     batches: Mapping[int, ProgressBatch]
@@ -47,10 +50,10 @@ class Knowledge:
 
     Attributes:
         counts: the counts of all pointstamps, unsent changes included.
-        unsent: the unsent changes.
-        sent: the number of batches sent; a batch to several peers counts once. ``recent`` has the latest of them.
+        sent: the number of batches sent; a batch to several peers counts once.
         received: the number of batches received, by sender.
-        hears_all: whether every peer sends its own batches to this worker.
+        hears_all: whether every peer sends its batches to this worker.
+        recent: the latest batches sent.
     """
 
     counts: Mapping[tuple[int, Time], int]
@@ -61,7 +64,7 @@ class Knowledge:
     hears_all: bool
 
     def together(self, together: Sequence[int]) -> "Knowledge":
-        """Return this knowledge with the counts of all workers at an input added up; see `CompiledGraph.together`."""
+        """Return this knowledge with the separate counts of workers added up; see `CompiledGraph.together`."""
         if together[-1] == len(together) - 1:  # no locations are added up: the last one would be
             return self
 
@@ -72,9 +75,10 @@ class Knowledge:
         return replace(self, counts=dict(added(self.counts.items())), unsent=list(added(self.unsent)), recent=recent)
 
     def with_peer(self, peer: int, other: "Knowledge") -> ProgressBatch:
-        """Return the changes by ``peer`` that ``counts`` lacks: those in flight and those not yet sent.
+        """Return the changes by ``peer`` that ``counts`` lacks: those in flight, and those not yet sent.
 
-        The result allows for batches of ``peer`` that this worker has received since.
+        ``other`` is the peer's knowledge at an earlier moment. Batches that this worker has received since are left
+        out.
         """
         under_way = other.sent - self.received.get(peer, 0) if self.hears_all else 0
         if under_way < 0:
@@ -84,14 +88,7 @@ class Knowledge:
 
 
 class Spread(ABC):
-    """One worker's part of a progress protocol: it sends its own changes, and applies those of all workers to its view.
-
-    Args:
-        tracker: this worker's view.
-        worker: its number.
-        workers: the number of workers.
-        held: holds the unsent changes.
-    """
+    """One worker's part of a progress protocol: sends its changes, and applies those of all workers to its view."""
 
     def __init__(self, tracker: Tracker, worker: int, workers: int, held: HeldBatch) -> None:
         self._tracker = tracker
@@ -126,7 +123,7 @@ class Spread(ABC):
 
     @property
     def is_due(self) -> bool:
-        """True if the worker must end a step now to send changes, even without other work."""
+        """True if the worker must end a step now, even without other work, to send changes."""
         return self._held.is_due
 
     def unsent(self) -> ProgressBatch:
@@ -157,14 +154,14 @@ class Spread(ABC):
 class Broadcast(Spread):
     """The broadcast protocol: each worker sends its changes to every other worker.
 
-    Its own view has them at once, before the peers receive them.
+    It applies them to its own view at once, before the peers receive them.
     """
 
     def __init__(self, tracker: Tracker, worker: int = 0, workers: int = 1, *, hold_back: bool = True) -> None:
         super().__init__(tracker, worker, workers, HeldBatch(tracker, hold_back=hold_back))
 
     def commit(self) -> Committed:
-        """End the step; the batch for every peer includes earlier held changes."""
+        """End the step; the batch for the peers includes changes held from earlier steps."""
         step = self._step.drain()
         moved = self._tracker.update(step) if step else set()
         if not self._peers:
@@ -177,9 +174,9 @@ class Broadcast(Spread):
 class Accumulated(Spread):
     """The accumulated protocol: one worker, the accumulator, receives all changes and sends the net changes to all.
 
-    When all workers pass an epoch, each sends and receives one message; with broadcast, each sends one to each other
-    worker. A worker's view has its own changes only when they come back, one round trip later. Every view is a sum of
-    whole batches at some moment, which the broadcast protocol could have shown too.
+    When all workers pass an epoch, each sends and receives one message; with broadcast, each sends one to every other
+    worker. A worker sees its own changes one round trip later, when they come back. Every view is a sum of whole
+    batches, and could occur with broadcast too.
 
     Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 3.3 (accumulation of progress updates).
     """
@@ -202,7 +199,7 @@ class Accumulated(Spread):
         return Committed(batches, self._tracker.update(net))
 
     def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
-        """Add a worker's report to the net changes, or apply the accumulator's."""
+        """On the accumulator, add a worker's report; on other workers, apply the net changes."""
         if self._worker != ACCUMULATOR:
             return super().receive(sender, batch)
         self._received[sender] += 1

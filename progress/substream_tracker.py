@@ -1,21 +1,21 @@
-"""The view of one worker on substreams: which of them have ended at which locations.
+"""The view of one worker: which substreams have ended at which locations.
 
 A substream is all records and tokens of one key. Its pointstamps, here called *points*, are counted like other
-pointstamps, and have no order with those of other keys; so the same proof of safety holds. Points need a time. Without
-it, a message that has gone round a cycle would have the same point as before. A view that hears of
-a receipt before the sending would then cancel another message, which is still in flight.
+pointstamps; those of different keys are unordered. So the same proof of safety holds. A point has a time, so that a
+message that goes round a cycle gets another point each time. Otherwise a view that learns of a receipt before the
+sending would cancel another message, still in flight.
 
 No message announces the beginning of a substream. Instead every possible key counts as open from the start, once for
-each *sender*, a worker that declares substreams. So no view can miss a substream. A sender that *closes* a key, since
-it sends nothing more of it, removes its count.
+each *sender*, a worker that declares substreams. So no view can miss a substream. A sender *closes* a key when it will
+send no more of the key, and thereby removes its count.
 
 Invariants:
 
-- A substream has ended at a location when all senders have closed its key, and no point from which the location can be
-  reached has a positive count. Each end is reported once.
+- A substream has ended at a location when all senders have closed its key, and no point with a positive count can reach
+  the location. Each end is reported once.
 - At an ordered location, ends are reported in the order in which all senders had closed the keys.
-- A substream is forgotten when it has ended everywhere, its ends are reported, and no point of it has a count. By
-  then the view has received each change of the substream: the last one removes a point, which it counts until then.
+- A substream is forgotten when it has ended everywhere, its ends are reported, and no point of it has a count. The view
+  has then received every change of the substream: until the last change arrives, some point has a count.
 
 Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
 Safety Property".
@@ -36,7 +36,7 @@ Key: TypeAlias = object
 """The key of a substream; hashable, and equal to itself, which NaN is not."""
 
 Differences: TypeAlias = Iterable[tuple[tuple[int, Time], int]]
-"""The changes of one substream: ((location number, time), difference of the count) each."""
+"""The changes of one substream, each as ((location number, time), change of the count)."""
 
 Ends: TypeAlias = Mapping[int, list[Key]]
 """By the number of a location, the substreams that have ended there, in order."""
@@ -58,11 +58,11 @@ class _State:
 
 
 class ToldEnds(NamedTuple):
-    """The reports that a view has made, with which another view can continue.
+    """The ends that a view has reported, so that another view can continue from there.
 
     Attributes:
-        ended: for each closed substream that is not forgotten, the locations whose end the view has reported.
-        queues: for each ordered location, the closed substreams whose end there is not reported, in order.
+        ended: for each closed substream that is not forgotten, the locations where its end is reported.
+        queues: for each ordered location, the closed substreams whose end there is not reported yet, in order.
     """
 
     ended: Mapping[Key, Sequence[int]]
@@ -74,7 +74,7 @@ class _Move:
     """The next state of a substream.
 
     Attributes:
-        is_quiet: whether the substream goes on and reports no end.
+        is_quiet: whether the substream is neither closed nor forgotten by the move, and ends nowhere.
     """
 
     state: _State | None
@@ -84,7 +84,7 @@ class _Move:
 
 
 class SubstreamTracker:
-    """Adds up the changes of points, and reports which substreams they end at which locations.
+    """Adds up the changes of points, and reports which substreams end at which locations.
 
     Args:
         ordered: the locations where substreams end in the order in which they were closed.
@@ -120,11 +120,14 @@ class SubstreamTracker:
         self._queues: dict[int, OrderedDict[Key, bool]] = {
             compiled.index[location]: OrderedDict() for location in interesting if location in ordered
         }
-        """By location: the closed substreams that are not reported yet, in order, and whether each has ended there."""
+        """By ordered location: the closed substreams that are not reported there yet, in order.
+
+        True if it has ended there.
+        """
         self._begin = _State({self.closing: senders}, frozenset([number]), tuple(self._before), False)
         self._lives: dict[Key, _State] = {}
         self._closed_before: set[Key] = set()
-        """The keys that the earlier view closed, and that are not over."""
+        """The keys that the earlier view closed, until they are forgotten."""
         self._closed: list[Key] = []
         self._over: list[Key] = []
         self._is_finished = False
@@ -133,10 +136,12 @@ class SubstreamTracker:
         return len(set(self._lives).union(*self._queues.values()))
 
     def update(self, keys: Iterable[Key], which: Iterable[int], shapes: Sequence[Differences]) -> Ends:
-        """Apply one indivisible batch, in which many substreams share the same changes, a shape; return the ends.
+        """Apply one indivisible batch; return the ends.
 
-        Complexity: O(1) for each key; for each distinct state and shape, its points and the locations of interest where
-        it has not ended.
+        Many substreams share the same changes, a shape: ``keys[i]`` has the changes ``shapes[which[i]]``.
+
+        Complexity: O(1) for each key; for each distinct pair of state and shape, its points and the locations of
+        interest where it has not ended.
         """
         lives, begin = self._lives, self._begin
         moves: list[dict[_State, _Move]] = [{} for _ in shapes]
@@ -185,7 +190,7 @@ class SubstreamTracker:
         return _Move(_State(counts, positive, awaited, is_closed), closes, ends, not closes and not ends)
 
     def _in_turn(self, key: Key, location: int) -> list[Key]:
-        """Return the ends that a location can report now that one more substream has ended there."""
+        """Note that ``key`` has ended at a location; return the keys whose ends the location can now report."""
         queue = self._queues.get(location)
         if queue is None:
             return [key]
@@ -225,7 +230,7 @@ class SubstreamTracker:
         return list(still_open), ends
 
     def told(self) -> ToldEnds:
-        """Return all reports so far, in O(substreams not forgotten)."""
+        """Return the ends reported so far; linear in the substreams that are not forgotten."""
         queues = {location: list(queue) for location, queue in self._queues.items()}
         closed = {key: state.awaited for key, state in self._lives.items() if state.is_closed}
         closed.update((key, self._lives[key].awaited) for key in self._closed_before if key in self._lives)
@@ -238,9 +243,9 @@ class SubstreamTracker:
         return ToldEnds(ended, queues)
 
     def go_on(self, told: ToldEnds) -> None:
-        """Continue with the reports of another view, before the first update.
+        """Continue from the ends that another view has reported; call this before the first update.
 
-        Ends keep their order and are not reported again. All senders then report all their counts anew.
+        Ends keep their order and are not reported again. Afterwards, all senders report all their counts again.
         """
         begin = self._begin
         states: dict[tuple[int, ...], _State] = {}

@@ -1,7 +1,8 @@
 """Time domains: kinds of times, their partial order, and how times change along a path.
 
-A time is a plain hashable value. The `TimeDomain` of its location compares it, never Python's ``<=``, which is
-lexicographic on tuples. Epochs and rounds are integers by default; times inside a loop are pairs ``(outer, round)``.
+A time is a plain hashable value. Times are compared by the `TimeDomain` of their location, never by Python's ``<=``,
+which is lexicographic on tuples. Epochs and rounds are integers by default; times inside a loop are pairs ``(outer,
+round)``.
 
 Source: seed "Progress Tracking", sections "Path Summaries" and "A Compiled Representation".
 """
@@ -17,7 +18,7 @@ Time: TypeAlias = Any
 """A hashable value ordered by a `TimeDomain`."""
 
 Summary: TypeAlias = Any
-"""A hashable value that says how a time of one domain advances along a path within that domain."""
+"""A hashable value that says how a path within one domain advances times."""
 
 
 class TimeDomain(ABC):
@@ -45,7 +46,7 @@ class TimeDomain(ABC):
         """Tell whether ``a`` is at or before ``b`` in the partial order."""
 
     def comparison(self) -> Callable[[Time, Time], bool]:
-        """Return `less_equal` as a function for frequent calls, perhaps a faster one."""
+        """Return `less_equal`, or a faster function that does the same, for frequent calls."""
         return self.less_equal
 
     @abstractmethod
@@ -62,7 +63,7 @@ class TimeDomain(ABC):
 
     @abstractmethod
     def summary_less_equal(self, a: Summary, b: Summary) -> bool:
-        """Tell whether ``a`` advances no time further than ``b`` does."""
+        """Tell whether ``a`` advances every time at most as far as ``b`` does."""
 
     @abstractmethod
     def contains(self, time: Time) -> bool:
@@ -82,11 +83,11 @@ class TimeDomain(ABC):
 
     @property
     def is_lexicographic(self) -> bool:
-        """True if `in_order` sorts times as Python's ``<`` does, as for integers and nested pairs of them."""
+        """True if `in_order` sorts like Python's ``<``, as for integers and nested pairs of integers."""
         return False
 
     def in_order(self, times: Iterable[Time]) -> list[Time]:
-        """Return distinct times so that none comes before a lesser one; O(n^2), for integers O(n log n).
+        """Return distinct times so that lesser times come first; O(n^2), for integers O(n log n).
 
         Two unordered times keep their order.
         """
@@ -204,7 +205,7 @@ class ProductDomain(TimeDomain):
         return is_plain and self.outer.is_lexicographic and self.inner.is_lexicographic
 
     def in_order(self, times: Iterable[Time]) -> list[Time]:
-        """Return the times sorted by the first coordinate's order and then by the second's."""
+        """Return the times sorted by the first coordinate, then by the second."""
         if type(self).less_equal is not ProductDomain.less_equal:
             return TimeDomain.in_order(self, times)
         given = list(times)
@@ -219,13 +220,13 @@ class ProductDomain(TimeDomain):
         return (self.outer.identity(), self.inner.identity())
 
     def results_in(self, summary: Summary, time: Time) -> Time | None:
-        """Return ``time`` advanced in both coordinates, None if either does not pass."""
+        """Return ``time`` advanced in both coordinates, None if one of them cannot pass."""
         outer = self.outer.results_in(summary[0], time[0])
         inner = self.inner.results_in(summary[1], time[1])
         return None if outer is None or inner is None else (outer, inner)
 
     def followed_by(self, first: Summary, then: Summary) -> Summary | None:
-        """Return the pair of combined summaries, None if nothing passes either."""
+        """Return the pair of combined summaries, None if no time passes one of them."""
         outer = self.outer.followed_by(first[0], then[0])
         inner = self.inner.followed_by(first[1], then[1])
         return None if outer is None or inner is None else (outer, inner)

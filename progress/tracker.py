@@ -1,10 +1,10 @@
-"""The view of one worker: which times can still occur at which location.
+"""The view of one worker: which times can still occur at which locations.
 
 Invariants:
 
-- A pointstamp holds a frontier back while its own count is positive; a negative count at one location never cancels a
-  positive one at another, even if both lead to the same time at a target. So each location adds up its own counts, and
-  only its frontier travels along the path summaries.
+- A pointstamp holds a frontier back while its own count is positive. A negative count at one location never cancels a
+  positive count at another, even if both lead to the same time at a target. So each location adds up its own counts,
+  and only its frontier travels along the path summaries.
 - Every source starts with one count for each worker at the minimum time: its initial token.
 
 Source: seed "Progress Tracking", sections "Maintaining Capabilities" and "A Safety Property".
@@ -30,12 +30,7 @@ class Pointstamp(NamedTuple):
 
 
 class Tracker:
-    """Accumulates changes of pointstamps and keeps the frontiers of locations of interest.
-
-    Args:
-        compiled: the graph.
-        workers: the number of workers.
-        interesting: the locations whose frontiers are kept.
+    """Adds up changes of pointstamps, and keeps the frontiers of locations of interest.
 
     Attributes:
         comparisons: the comparison of times at each location, by number.
@@ -57,8 +52,8 @@ class Tracker:
     def update(self, changes: Iterable[tuple[tuple[int, Time], int]]) -> set[int]:
         """Apply one indivisible batch; return the numbers of the locations whose frontier changed.
 
-        Complexity: for each change, the frontier of its location; if that moves, also those of the next locations of
-        interest, and so on.
+        Complexity: for each change, linear in the frontier of its location; if that moves, also in those of the next
+        locations of interest, and so on.
         """
         by_location: dict[int, _Changes] = {}
         for (location, time), difference in changes:
@@ -101,10 +96,10 @@ class Tracker:
         return self._implications[self._reach.rank_of[self._compiled.index[location]]].frontier
 
     def covered_by(self, location: int, time: Time) -> int | None:
-        """Return a location of interest whose frontier shows that an earlier pointstamp leads here.
+        """Return a location of interest whose frontier shows that an earlier pointstamp leads to ``location``.
 
-        None if it finds none; it looks at a few locations only. No frontier then depends on the count of (location,
-        time): the earlier pointstamp holds back the same frontiers.
+        Then the count of (location, time) makes no difference: the earlier pointstamp holds back the same frontiers.
+        Only a few locations are searched; None if the search finds nothing.
         """
         for passage in self._reach.covers(location):
             station = self._reach.stations[passage.rank]
@@ -119,7 +114,7 @@ class Tracker:
 
     @property
     def is_complete(self) -> bool:
-        """True if no count is positive: no time can occur anywhere, even if some changes have not arrived yet."""
+        """True if no count is positive: then no time can occur anywhere, even if some changes have not arrived yet."""
         return self._live == 0
 
     def count(self, location: int, time: Time) -> int:

@@ -13,7 +13,7 @@ class DeliveryError(TidewheelError):
     """A topic could not be published, found or delivered.
 
     Args:
-        message: what is wrong, where, and what to do.
+        message: the problem, its place and the remedy.
         topic: the topic, if any.
         partition: the partition, if any.
     """
@@ -25,7 +25,7 @@ class DeliveryError(TidewheelError):
 
     @classmethod
     def at(cls, topic: str, partition: int | None, why: str) -> Self:
-        """Return an error of one partition, or of the whole topic if it is None; ``why`` begins with a verb."""
+        """Return an error of a partition or, if it is None, of the topic. ``why`` begins with a verb."""
         return cls(f"{where(topic, partition)}: the publisher {why}", topic=topic, partition=partition)
 
 
@@ -38,7 +38,7 @@ class TopicStopped(PublisherLost):
 
 
 class SchemaMismatch(DeliveryError):  # noqa: N818  it names what happened
-    """Records do not have the declared schema, or the schema that a subscriber expects."""
+    """Records do not have the schema that the publisher declares or a subscriber expects."""
 
 
 class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened

@@ -9,7 +9,7 @@ from tidewheel.transport.link import PeerLost
 
 
 class TokenError(TidewheelError):
-    """A program has used a timestamp token, or an input handle (which holds one), in a wrong way."""
+    """A program has used a timestamp token, or an input handle, in a wrong way."""
 
 
 class ConfigError(TidewheelError, ValueError):
@@ -17,7 +17,7 @@ class ConfigError(TidewheelError, ValueError):
 
 
 class WouldBlock(TidewheelError):  # noqa: N818 - named for what it says
-    """An input could not send a batch in time, because too many bytes are in flight; nothing was sent."""
+    """An input had no room in time, for example because too many bytes are in flight; nothing was sent."""
 
 
 class SnapshotError(TidewheelError):
@@ -27,7 +27,7 @@ class SnapshotError(TidewheelError):
 class JobRolledBack(TidewheelError):  # noqa: N818 - named for what it says
     """A process of a job has died and the job has returned to a snapshot.
 
-    Send the batches after the snapshot's position again.
+    Send the batches after each handle's position again.
     """
 
 
@@ -56,13 +56,13 @@ class JobError(TidewheelError):
         self.traceback_text: str = self.args[-1]
 
     def __str__(self) -> str:
-        """Return the message, with the traceback unless Python prints that as the cause of the error."""
+        """Return the message and the traceback, unless Python prints the traceback as the cause of the error."""
         text = self.traceback_text if self.__cause__ is None else ""
         return str(self.args[0]) + (f"\n\n{text}" if text else "")
 
 
 class FeederGone(JobError):  # noqa: N818 - named for what it says
-    """Another process that feeds a job has ended before it has closed its handles."""
+    """Another process that feeds a job has ended before it closed its handles."""
 
 
 class WorkerGone(JobError):  # noqa: N818 - named for what it says
@@ -70,7 +70,7 @@ class WorkerGone(JobError):  # noqa: N818 - named for what it says
 
 
 class AttachmentGone(JobError):  # noqa: N818 - named for what it says
-    """A process beside a job's workers has died, such as a publisher."""
+    """A process beside a job's workers, such as a publisher, has died."""
 
 
 class CannotGoBack(JobError):  # noqa: N818 - named for what it says
@@ -79,7 +79,7 @@ class CannotGoBack(JobError):  # noqa: N818 - named for what it says
 
 @contextmanager
 def lost_peers_fail_the_job() -> Iterator[None]:
-    """Raise a JobError in place of a `PeerLost`."""
+    """Raise JobError instead of `PeerLost`."""
     try:
         yield
     except PeerLost as lost:

@@ -1,6 +1,6 @@
 """Spark DataFrames in and out of dataflows, through Spark executors that are actors of the same Ray cluster.
 
-Importing this package loads no library; its functions import Ray, Spark and Arrow when you call them.
+Importing this package loads no library; its functions load Ray, Spark and Arrow when you call them.
 """
 
 from tidewheel.spark_bridge.dataframe_sink import to_spark

@@ -1,10 +1,10 @@
 """DataFrames as blocks, each an Arrow IPC stream.
 
-A partition of a DataFrame becomes a block. Spark computes the partitions into its cache. Each executor is a Ray actor,
-and returns its partitions as results of actor calls, to the workers that read them (`dataframe_blocks`) or to this
-process. Rows pass neither the driver nor a Python worker of Spark.
+Each partition of a DataFrame becomes a block. Spark computes the partitions into its cache. Each executor is a Ray
+actor, and returns its partitions as results of actor calls, to the workers that read them (`dataframe_blocks`) or to
+this process. Rows pass neither the driver nor a Python worker of Spark.
 
-If Spark does not run on Ray, rows pass the driver (`driver_rows`), and become blocks there.
+If Spark does not run on Ray, rows pass the driver (`driver_rows`), which makes blocks of them.
 """
 
 from collections import Counter
@@ -32,8 +32,8 @@ def arrow_schema(df: DataFrame, name: str) -> pa.Schema:
     """Return the Arrow schema of the rows of ``df``.
 
     Raises:
-        BridgeError: the type of a column has no Arrow form, or two columns have the same name; ``name`` is the
-            DataFrame's name.
+        BridgeError: the type of a column has no Arrow equivalent, or two columns have the same name. The message has
+            ``name``, the DataFrame's name.
     """
     types = jvm.column_types(df) if is_on_ray(df.sparkSession) else driver_rows.column_types(df)
     counts = Counter(column for column, _ in types)
@@ -54,17 +54,17 @@ def blocks_of(df: DataFrame, name: str, count: int | None = None, *, store: bool
     """Compute ``df`` and return its rows as blocks, which their readers fetch from Spark.
 
     There is one block for each partition or, if Spark does not run on Ray, ``count`` blocks. Blocks are stored in Ray
-    at once if Spark has no executor, or might compute a partition differently after the death of an executor.
+    immediately if Spark has no executor, or might compute a partition differently after the death of an executor.
 
     Args:
         df: the DataFrame.
         name: its name, for messages.
         count: the number of blocks if Spark does not run on Ray.
-        store: whether to store all blocks at once. They then outlive the Spark session, but a block that Ray loses with
-            its node is gone.
+        store: True to store all blocks in Ray immediately. They then outlive the Spark session, but Ray loses a block
+            with its node.
 
     Raises:
-        BridgeError: types have no Arrow form, or Spark could not compute the DataFrame.
+        BridgeError: types have no Arrow equivalent, or Spark could not compute the DataFrame.
     """
     schema = arrow_schema(df, name)
     if not is_on_ray(df.sparkSession):
@@ -79,9 +79,9 @@ def blocks_of(df: DataFrame, name: str, count: int | None = None, *, store: bool
 
 
 def _put_blocks(df: DataFrame, name: str, schema: pa.Schema, count: int | None) -> Iterator[ObjectRef[bytes]]:
-    """Put the rows of a DataFrame into the object store; its Spark does not run on Ray.
+    """Put the rows of a DataFrame into the object store, for a Spark that does not run on Ray.
 
-    Each block has as many rows as the others, or fewer, for workers that read equally many blocks.
+    Blocks have equally many rows, the last perhaps fewer, since workers read equally many blocks.
     """
     driver_rows.note(df.sparkSession)
     table = driver_rows.collected(df, schema, name)
@@ -91,7 +91,7 @@ def _put_blocks(df: DataFrame, name: str, schema: pa.Schema, count: int | None) 
 
 
 def block_count(rows: int, df: DataFrame) -> int:
-    """Return a number of blocks for so many rows, enough to give each core of Spark some work."""
+    """Return a number of blocks for ``rows`` rows that gives each core of Spark some work."""
     return max(-(-rows // ROWS_PER_BLOCK), 2 * driver_rows.cores(df.sparkSession))
 
 
@@ -109,7 +109,7 @@ def is_on_ray(spark: SparkSession) -> bool:
     """Tell whether a session's executors are actors of the Ray cluster of this process.
 
     Raises:
-        BridgeError: they were, but Ray has been shut down.
+        BridgeError: the executors were on Ray, but Ray has been shut down.
     """
     if not driver_rows.master(spark).startswith("ray:"):
         return False

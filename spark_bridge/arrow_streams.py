@@ -10,14 +10,14 @@ ROWS_PER_BATCH = 65_536
 
 
 def block_stream(tables: Sequence[pa.Table]) -> bytes:
-    """Return tables as an Arrow IPC stream: at least one table, all with the same schema."""
+    """Return one or more tables with the same schema as an Arrow IPC stream."""
     buffer = pa.BufferOutputStream()
     write_stream(tables, buffer)
     return bytes(buffer.getvalue().to_pybytes())
 
 
 def write_stream(tables: Sequence[pa.Table], sink: Any) -> None:
-    """Write tables as an Arrow IPC stream to a file or buffer: at least one table, all with the same schema."""
+    """Write one or more tables with the same schema as an Arrow IPC stream to a file or buffer."""
     with pa.ipc.new_stream(sink, tables[0].schema) as stream:
         for table in tables:
             stream.write_table(table, max_chunksize=ROWS_PER_BATCH)

@@ -1,6 +1,6 @@
-"""The dealing of a DataFrame's blocks to workers: each reads blocks of its own node, as far as shares stay even.
+"""The assignment of a DataFrame's blocks to workers: equal shares, with as many blocks of their own nodes as possible.
 
-A block from an executor on another node crosses the network. Where blocks are does not change how many a worker reads.
+A block from an executor on another node crosses the network. The places of blocks never change how many a worker reads.
 """
 
 from collections import Counter
@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 def deal(places: Sequence[str], nodes: Sequence[str], *, in_step: bool) -> list[list[int]]:
     """Return the numbers of the blocks that each worker reads, ascending.
 
-    Each block occurs once, and workers' numbers of blocks differ by at most one. Among all such results (`in_step` if
-    asked for), as many blocks as possible are on the nodes of their readers. The result depends only on the arguments.
+    Each block occurs once, and workers' numbers of blocks differ by at most one. Within these limits, and that of
+    ``in_step``, as many blocks as possible are on the nodes of their readers. The result depends only on the arguments.
     If all workers are on one node, or no block's node is known, a worker reads every ``len(nodes)``-th block. O(blocks
     + workers).
 
     Args:
         places: the node of each block, empty if unknown.
         nodes: the node of each worker.
-        in_step: whether each worker's first block must be among the first ``len(nodes)`` blocks, its second among the
-            next, and so on. So workers that read in order of time stay close in time.
+        in_step: True if each worker's first block must be among the first ``len(nodes)`` blocks, its second among the
+            next ``len(nodes)``, and so on. So workers that read in order of time stay close in time.
 
     >>> deal(["a", "b", "b", "a", "b"], ["a", "b"], in_step=False)
     [[0, 3], [1, 2, 4]]
@@ -47,8 +47,8 @@ def _readers(places: Sequence[str], nodes: Sequence[str]) -> list[int]:
     """Return the reader of each block in one window of blocks; some workers get one block more than the others.
 
     The blocks of a node go to its workers in turn, as long as these have room. Each worker has room for the same number
-    of blocks, and as many workers as blocks are left over have room for one more. Which workers these are has no effect
-    on how many blocks are near. Blocks that find no room go to any workers that have room.
+    of blocks. If the number of blocks is not divisible, some workers have room for one more; which ones does not change
+    the number of blocks on their readers' nodes. Blocks that find no room go to any workers with room.
     """
     share, more = divmod(len(places), len(nodes))
     local: dict[str, list[int]] = {}

@@ -1,7 +1,7 @@
 """The RDD of Arrow batches in the cache of a Spark session's executors on Ray, and calls to these executors.
 
-Executors are named Java actors. The next application of a namespace uses the same names of actors and numbers of RDDs.
-So an executor is identified by its actor id, which stays the same when Ray restarts it.
+Executors are named Java actors. The next application of a namespace reuses the names of actors and the numbers of RDDs.
+So executors are identified by actor id, which stays the same when Ray restarts an executor.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ from tidewheel.spark_bridge.ray_cluster import EXECUTOR
 
 @dataclass(frozen=True, slots=True)
 class CachedRdd:
-    """A cached RDD of Arrow batches, with its executors at that time.
+    """A cached RDD of Arrow batches, with the executors at the time of caching.
 
     Attributes:
         agent: the URL of RayDP's agent in the driver, which lets Spark compute lost partitions.
-        holders: for each partition, Spark's number of the executor that has it; None if unknown.
+        holders: for each partition, Spark's number of its executor; None if unknown.
         nodes: the Ray node of each executor, if known; a restarted executor may be on another node.
     """
 
@@ -36,7 +36,7 @@ class CachedRdd:
 
     @classmethod
     def described(cls, rdd: Any) -> "CachedRdd":
-        """Return the RDD that `jvm.cache_as_arrow` has described, with the present executors."""
+        """Return the RDD that `jvm.cache_as_arrow` has described, with the current executors."""
         names = [name for name in ray.util.list_named_actors() if name.startswith(EXECUTOR)]
         found = {name.removeprefix(EXECUTOR): _named(name) for name in names}
         actors = {number: actor_id(actor) for number, actor in found.items() if actor is not None}
@@ -51,8 +51,8 @@ class CachedRdd:
     def request(self, partition: int) -> ObjectRef[bytes]:
         """Request a partition, an Arrow IPC stream, from an executor.
 
-        Any executor can answer: it gets what others have cached. An executor that Ray has restarted lets Spark compute
-        what is missing.
+        Any executor can answer, since executors exchange cached partitions. An executor that Ray has restarted lets
+        Spark compute missing partitions.
 
         Raises:
             BridgeError: there are no executors, since Spark has stopped.
@@ -61,7 +61,7 @@ class CachedRdd:
         return call_java(actor, "getRDDPartition", self.number, partition, self.schema_json, self.agent)
 
     def probe(self, partition: int) -> ObjectRef[Any]:
-        """Send the executor of a partition a question, which it answers at once if it has started.
+        """Send a request to the executor of a partition; the executor answers as soon as it has started.
 
         Raises:
             BridgeError: there are no executors, since Spark has stopped.
@@ -69,7 +69,7 @@ class CachedRdd:
         return call_java(self._actor(partition), "getBlockLocations", self.number, 1)
 
     def _actor(self, partition: int) -> Any:
-        """Return the actor of the executor that has a partition or, if that is gone, of another executor."""
+        """Return the executor of a partition or, if it is gone, another executor."""
         holder = self.holders[partition]
         for number in sorted(self.actors, key=lambda number: number != holder):
             actor = _named(f"{EXECUTOR}{number}")

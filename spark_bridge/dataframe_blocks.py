@@ -1,8 +1,8 @@
 """The rows of a DataFrame as blocks, which arrive as Arrow IPC streams.
 
 Spark computes the partitions into its cache, in memory or on disk. Each worker fetches its blocks from the executors as
-Ray objects that it owns, and that are freed after reading. So the object store holds only what workers read ahead, and
-nothing passes the driver.
+Ray objects, which it owns and frees after reading. So the object store holds only the blocks that workers read ahead,
+and nothing passes the driver.
 
 When the session ends, unread blocks are stored in Ray's object store for later jobs.
 """
@@ -37,14 +37,14 @@ BLOCKS_AHEAD = 1
 """The number of blocks that a reader asks for before it needs them."""
 
 SILENCE_SECONDS = 60.0
-"""The longest time that a block may take to come."""
+"""A block that does not arrive within as many seconds counts as lost."""
 
 RECOVERY_SECONDS = 60.0
-"""The longest time that an executor that has died may take to answer again."""
+"""An executor that has died must answer again within as many seconds."""
 
 _RETRY_SECONDS = 0.5
 _CALL_SITE = "callSite.short"
-"""The property that Spark's pages show for the jobs of a thread."""
+"""The thread's Spark property that Spark's pages show for its jobs."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -52,7 +52,7 @@ class DataFrameBlocks:
     """The blocks of a DataFrame, in the order of its partitions: one for each partition if Spark runs on Ray.
 
     Attributes:
-        rdd: the RDD that has or had the blocks in Spark's cache; without partitions if they were never there.
+        rdd: the RDD that has or had the blocks in Spark's cache; without partitions if the blocks were never there.
         stored: the blocks as Ray objects; None while they are only in Spark's cache.
     """
 
@@ -66,12 +66,12 @@ class DataFrameBlocks:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The Ray node of each block, which is that of the executor; empty if unknown."""
+        """The Ray node of each block's executor; empty if unknown."""
         return self.rdd.places or ("",) * len(self)
 
     @property
     def advice(self) -> str:
-        """The advice for a program that has lost a block."""
+        """The advice for a program that has lost a block, for messages."""
         if self.stored is not None:
             return "A block is lost with the Ray node or the driver that holds it: run from_spark again."
         return (
@@ -91,8 +91,8 @@ class DataFrameBlocks:
     def read(self, numbers: Iterable[int]) -> Generator[Pause | tuple[int, bytes], None, None]:
         """Yield these blocks with their numbers, and a `Pause` while the next block has not arrived.
 
-        Ray restarts a dead executor, which lets Spark compute its partitions. Blocks are requested again only then:
-        with RayDP, two earlier calls would block the call that starts the executor.
+        Ray restarts a dead executor, which then lets Spark compute its partitions. Blocks are requested again only
+        after the restart: with RayDP, two earlier calls would block the call that starts the executor.
 
         Raises:
             BridgeError: Spark has stopped, or no executor has answered for a while.
@@ -129,7 +129,7 @@ class DataFrameBlocks:
         raise BridgeError(f"no executor of Spark has had it for {RECOVERY_SECONDS:.0f} s: {reason}") from reason
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how a worker unpickles the blocks."""
+        """Return the pickled form for a worker."""
         self.is_read = True
         return DataFrameBlocks, (self.schema, self.rdd, self.stored, True)
 
@@ -145,7 +145,7 @@ class DataFrameBlocks:
             ready, left = ray.wait(left, num_returns=len(left), timeout=SILENCE_SECONDS, fetch_local=False)
             if left and not ready:
                 raise BridgeError(f"{len(left)} of {len(stored)} blocks did not come for {SILENCE_SECONDS:.0f} s")
-        # An object on no node is in this process: a small block, or an error.
+        # An object without a node is in this process: it is a small block, or an error.
         places = ray.experimental.get_object_locations(list(stored))
         try:
             ray.get([block for block in stored if not places[block]["node_ids"]])
@@ -155,11 +155,12 @@ class DataFrameBlocks:
 
 
 class CachedDataFrames:
-    """The blocks of this process in Spark's cache; they are dropped when no dataflow can read them any more."""
+    """This process's blocks in Spark's cache; they are dropped when no dataflow can read them any more."""
 
     def __init__(self) -> None:
         self._cached: dict[tuple[str, int], weakref.ref[DataFrameBlocks]] = {}
-        """By application and number, as another application of this process begins to number anew."""
+        """The blocks, by application and RDD number, since each application in this process counts RDDs from the
+        beginning."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -169,7 +170,7 @@ class CachedDataFrames:
         """Compute a DataFrame, which has partitions, and return its blocks.
 
         Raises:
-            py4j.protocol.Py4JError: Spark could not compute it; nothing of it stays in the cache.
+            py4j.protocol.Py4JError: Spark could not compute the DataFrame; none of its rows stay in the cache.
         """
         self.prune(df)
         with _nothing_left_on_failure(df.sparkSession):
@@ -179,14 +180,14 @@ class CachedDataFrames:
         return blocks
 
     def prune(self, df: "DataFrame") -> None:
-        """Drop blocks that nothing uses from the cache; `df` is any DataFrame of the session."""
+        """Drop unused blocks from the cache; ``df`` is any DataFrame of the session."""
         with self._lock:
             dead = [key for key, blocks in self._cached.items() if blocks() is None]
         for key in dead:
             self._drop(df, key)
 
     def store(self, df: "DataFrame", blocks: DataFrameBlocks) -> None:
-        """Store blocks, and drop them from Spark's cache; raises as `DataFrameBlocks.store` does."""
+        """Store blocks, and drop them from Spark's cache; raise as `DataFrameBlocks.store` does."""
         try:
             blocks.store()
         finally:
@@ -219,9 +220,9 @@ class CachedDataFrames:
 
 @contextmanager
 def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
-    """If the block raises, drop the RDDs that it has marked to be cached.
+    """If the ``with`` block raises, drop the RDDs that it has marked to be cached.
 
-    RayDP tells the number of its RDD only when it is computed, so RDDs are found by the call site of the thread.
+    RayDP returns the number of its RDD only after computing it, so RDDs are found by the call site of the thread.
     """
     context: Any = spark.sparkContext
     site = context.getLocalProperty(_CALL_SITE)
@@ -243,4 +244,4 @@ def _application(df: "DataFrame") -> str:
 
 
 CACHED = CachedDataFrames()
-"""The cached blocks of the Spark session of this process, of which there is one at a time."""
+"""The cached blocks of this process's Spark session; there is one session at a time."""

@@ -1,14 +1,14 @@
 """Results of a dataflow as a Spark DataFrame.
 
-Batches become Arrow IPC streams in Ray's object store, and the executors' JVMs read them, without pandas or Python
-workers. While a job runs, its workers store their captured batches, each on its own node. A *lease* keeps Ray objects
-alive as long as Spark can read them.
+Batches become Arrow IPC streams in Ray's object store. The executors' JVMs read them, without pandas or Python workers.
+While a job runs, each worker stores its captured batches on its own node. A *lease* keeps Ray objects alive as long as
+Spark can read them.
 
-Leases are needed because a DataFrame of Ray objects knows only their names. Ray frees an object with its last Python
-reference, and a later Spark action then fails. References in the Python DataFrame would not be enough, since derived
-DataFrames, joins and temporary views outlive it. All these share the RDD in the driver's JVM. So a lease lasts until
-the JVM has collected that RDD, which a weak reference tells. The JVM collects only when its own heap is full, so after
-many leases the bridge asks it to.
+Leases are needed because a DataFrame of Ray objects has only the objects' names. Ray frees an object with its last
+Python reference, and a later Spark action then fails. References in the Python DataFrame would not be enough, since
+derived DataFrames, joins and temporary views outlive it. All of them share the RDD in the driver's JVM. So a lease
+lasts until a weak reference shows that the JVM has garbage-collected the RDD. The JVM collects garbage only when its
+heap is full, so after many leases the bridge requests a collection.
 """
 
 import gc
@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 
 BYTES_BETWEEN_COLLECTIONS = 256 * 2**20
 LEASES_BETWEEN_COLLECTIONS = 200
-"""After so much has been leased, the bridge asks the JVM to collect what no program can reach."""
+"""After so many leases, the bridge asks the JVM to collect garbage."""
 
 
 def to_spark(
@@ -46,10 +46,10 @@ def to_spark(
 ) -> "DataFrame":
     """Read ``source`` to its end; return a DataFrame of its rows.
 
-    Rows of ``job.captured(name)`` of a running Ray job do not pass this process: each worker makes partitions on its
-    node. Rows of other sources do pass it. They stay in Ray's object store, owned by this process, until the session
-    ends. They are freed earlier, by the next ``to_spark``, if the JVM has collected the DataFrame and all derived ones.
-    Rows have no order in a DataFrame; the column ``time`` keeps it.
+    Each worker of a running Ray job makes partitions of ``job.captured(name)`` on its node; rows of other sources pass
+    this process. Rows stay in Ray's object store, owned by this process, until the session ends. The next ``to_spark``
+    frees them earlier if the JVM has garbage-collected the DataFrame and all derived DataFrames. A DataFrame has no
+    order of rows; the column ``time`` keeps it.
 
     Args:
         spark: a session of ``tidewheel.spark_bridge.session``. For any other session, such as ``local[*]``, rows pass
@@ -59,8 +59,7 @@ def to_spark(
             ``.batches``. A batch is an Arrow table or record batch, or a list of dicts.
         schema: the schema of the rows. It is needed if there is no batch, or if batches are lists of dicts and the
             first does not show all types.
-        time: the name of an additional last column, which has the time of each row as a 64-bit integer; None for no
-            such column.
+        time: the name of an added last column with the time of each row, a 64-bit integer; None adds no column.
 
     Raises:
         BridgeError: batches differ in schema or have types that Spark cannot read; there is neither a batch nor a
@@ -106,7 +105,7 @@ class BlockLeases:
         self._lock = threading.Lock()
         self._leases: list[_Lease] = []
         self._collected: Any = None
-        """The java.lang.ref.ReferenceQueue in which the JVM puts what it has collected."""
+        """The java.lang.ref.ReferenceQueue to which the JVM adds the references to collected RDDs."""
         self._new_leases = 0
         self._new_bytes = 0
 
@@ -140,11 +139,11 @@ class BlockLeases:
         """Drop the leases of RDDs that the JVM has collected.
 
         Args:
-            look: whether to look also for RDDs that the JVM has collected but not yet put into its queue.
+            look: True to look also for collected RDDs that are not in the JVM's queue yet.
         """
         with self._lock:
             leases, collected = list(self._leases), self._collected
-        # Each lease is asked about only when there is news of one: a call takes long among thousands of leases.
+        # Leases are checked only when the queue is not empty: a call for each of thousands of leases takes long.
         if collected is None or (collected.poll() is None and not look):
             return
         while collected.poll() is not None:
@@ -162,4 +161,4 @@ class BlockLeases:
 
 
 LEASES = BlockLeases()
-"""The leases of the Spark session of this process, of which there is one at a time."""
+"""The leases of this process's Spark session; there is one session at a time."""

@@ -1,7 +1,7 @@
 """A Spark DataFrame as a source of a dataflow.
 
-``from_spark`` does Spark's part at once, in the driver: it checks the epochs, sorts the rows and lets Spark keep them
-as Arrow blocks. The readers of the resulting ``DataFrameSource`` fetch one block after the other.
+``from_spark`` does Spark's part immediately, in the driver: it checks the epochs, sorts the rows and lets Spark cache
+them as Arrow blocks. The readers of the resulting ``DataFrameSource`` fetch one block after the other.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ _StreamT_co = TypeVar("_StreamT_co", covariant=True)
 
 
 class TakesSource(Protocol[_StreamT_co]):
-    """The part of a dataflow that ``from_spark`` needs."""
+    """The method of a dataflow that ``from_spark`` needs."""
 
     def source(self, name: str, source: "DataFrameSource", /) -> _StreamT_co:
         """Add ``source`` to the dataflow as ``name``."""
@@ -37,7 +37,7 @@ class TakesSource(Protocol[_StreamT_co]):
 class DataFrameSource(InlineSource[Any]):
     """The rows of a DataFrame, which the workers of a job fetch block by block.
 
-    It may be read again as long as it and its blocks exist. A reader refers only to the few blocks that it has
+    It can be read again as long as it and its blocks exist. A reader refers only to the few blocks that it has
     requested.
 
     Attributes:
@@ -52,7 +52,10 @@ class DataFrameSource(InlineSource[Any]):
     nodes: tuple[str, ...] = ()
 
     def on_nodes(self, nodes: Sequence[str]) -> "DataFrameSource":
-        """Return the source for workers on these nodes, which prefer the blocks there; all read equally many."""
+        """Return the source for workers on these nodes.
+
+        Workers prefer blocks on their node, but all read equally many.
+        """
         return replace(self, nodes=tuple(nodes))
 
     def partitions_of(self, workers: int) -> list[Partition]:
@@ -62,9 +65,9 @@ class DataFrameSource(InlineSource[Any]):
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any] | Pause]:
         """Read this worker's blocks, preferably those on its node; the position is a number of batches.
 
-        Epochs never decrease. It yields a `Pause` while a block has not arrived, and raises BridgeError if a block is
-        gone. Every row is read by one worker. With epochs, each worker reads one of the first ``workers`` blocks, one
-        of the next, and so on, so that workers stay close in time.
+        Epochs never decrease. While a block has not arrived, this yields a `Pause`; raise BridgeError if a block is
+        lost. One worker reads each row. With epochs, each worker reads one of the first ``workers`` blocks, one of the
+        next ``workers``, and so on, so that workers stay close in time.
         """
         worker, workers = share_of(partition)
         nodes = self.nodes if len(self.nodes) == workers else [""] * workers
@@ -124,29 +127,29 @@ def from_spark(
 ) -> _StreamT_co:
     """Return a stream of the rows of ``df``: Arrow tables, each of one epoch.
 
-    Spark computes the rows before this returns, into its cache in memory or on disk. The workers of a job fetch them
-    from there, preferably from executors on their own node, one block ahead of the one that they read. Tokens follow
-    the epochs, so later operators need not wait for the last epoch.
+    Before this returns, Spark computes the rows into its cache, in memory or on disk. The workers of a job fetch them
+    from there, preferably from executors on their own node, and read ahead by one block. Tokens follow the epochs, so
+    later operators need not wait for the last epoch.
 
     Spark keeps its copy until the dataflow is gone and ``from_spark`` is called again. The session must stay open until
-    the job has read all rows, or the job fails. At the end of a block of ``session()``, Ray stores rows that were not
-    read, for as long as this process lives, unless the program had started Spark before the block.
+    the job has read all rows, or the job fails. At the end of a ``with session()`` block, Ray stores unread rows for as
+    long as this process lives, unless the program had started Spark before the block.
 
     Args:
         flow: the dataflow to add the source to.
         name: the name of the source.
         df: a DataFrame of a session of ``tidewheel.spark_bridge.session``. With any other session, such as
             ``local[*]``, rows pass its driver, which is this process, to Ray's object store. With epochs, Spark
-            computes and caches it once, unless it is cached.
-        time: the epochs, integers without nulls or negative values: the name of a column, a Column that computes them,
-            or a function that returns one. The last two add nothing to the rows. Each worker gets its rows in the order
-            of epochs. By default every row is at time 0.
-        partitions: the number of blocks; for each worker to have rows, at least as many as workers. By default as many
-            as ``df`` has partitions. With epochs, or if Spark does not run on Ray, one for every 65,536 rows, and at
-            least two for each core.
+            computes and caches the DataFrame once, unless it is cached already.
+        time: the epochs, integers, not null and not negative: the name of a column, a Column that computes them, or a
+            function of the DataFrame that returns such a Column. Computed epochs are not added to the rows. Each worker
+            gets its rows in the order of epochs. By default every row is at time 0.
+        partitions: the number of blocks. With fewer blocks than workers, some workers get no rows. By default the
+            number of partitions of ``df``; with epochs, or if Spark does not run on Ray, one for every 65,536 rows, and
+            at least two for each core.
 
     Raises:
-        BridgeError: ``df`` is not a DataFrame, or a streaming one; its types have no Arrow form, or Spark cannot
+        BridgeError: ``df`` is not a DataFrame, or a streaming one; its types have no Arrow equivalent, or Spark cannot
             compute it; the column of epochs is missing, is not of integers, or has nulls or negative values; or
             ``partitions`` is below 1.
     """

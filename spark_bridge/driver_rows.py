@@ -1,7 +1,7 @@
 """Rows of a Spark that does not run on Ray, such as ``local[*]``, a cluster or Spark Connect; they pass the driver.
 
-All rows of a DataFrame are in the memory of this process at once, and with a classic session also in that of its JVM. A
-warning says so, once for each session. A session of ``tidewheel.spark_bridge.session`` avoids that.
+All rows of a DataFrame are in the memory of this process at once; with a classic session, its JVM has them, too. The
+bridge logs a warning once for each session. A session of ``tidewheel.spark_bridge.session`` avoids this.
 """
 
 import logging
@@ -31,12 +31,12 @@ def is_remote(spark: SparkSession) -> bool:
 
 
 def master(spark: SparkSession) -> str:
-    """Return where a session runs, such as ``local[2]``."""
+    """Return the master of a session, such as ``local[2]``."""
     return "Spark Connect" if is_remote(spark) else str(spark.sparkContext.master)
 
 
 def cores(spark: SparkSession) -> int:
-    """Return the number of tasks that a session runs at once; 1 if it does not tell."""
+    """Return the number of tasks that a session runs at once; 1 if it is unknown."""
     return 1 if is_remote(spark) else int(spark.sparkContext.defaultParallelism)
 
 
@@ -69,7 +69,7 @@ def arrow_schema(df: DataFrame) -> pa.Schema | None:
 
 
 def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
-    """Compute a DataFrame; return its rows in order, as a table with the schema that `arrow_schema` returns.
+    """Compute a DataFrame; return its rows in order, as a table with ``schema``, the result of `arrow_schema`.
 
     Raises:
         BridgeError: Spark could not compute the DataFrame ``name``.
@@ -92,7 +92,7 @@ def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) 
 def _nullable(df: DataFrame) -> DataFrame:
     """Return a DataFrame in which every column and nested field may be null.
 
-    PySpark 4 fails if a struct is null whose fields may not be.
+    PySpark 4 fails for a null struct whose fields are not nullable.
     """
     columns = []
     for field in df.schema.fields:
@@ -109,5 +109,5 @@ def _collected_privately(df: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def _of_spark_4(value: Any) -> Any:
-    """Return an object of PySpark 4, which has methods that the type stubs of 3.5 do not know."""
+    """Return ``value`` untyped: an object of PySpark 4 has methods that the type stubs of 3.5 lack."""
     return value

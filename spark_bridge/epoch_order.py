@@ -1,4 +1,4 @@
-"""The rows of a DataFrame in the order of their epochs: the column of epochs, its checks, and the sorting."""
+"""Finding, checking and sorting by the column of epochs of a DataFrame."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.spark_types import quoted
 
 EPOCH = "__tidewheel_epoch"
-"""The column that has the epochs while rows are on their way, where they are computed from others."""
+"""The temporary column of computed epochs, which rows have until they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class EpochColumn:
 
     Attributes:
         name: the name of the DataFrame, for messages.
-        is_own: whether the column is one of the user's, and stays in the rows.
+        is_own: whether the column is the user's, and stays in the rows.
     """
 
     df: DataFrame
@@ -38,7 +38,7 @@ class EpochColumn:
 
 
 def epoch_column(df: DataFrame, name: str, time: str | Column | Callable[[DataFrame], Column]) -> EpochColumn:
-    """Return the column of epochs that ``time=`` asks for.
+    """Return the column of epochs that ``time`` describes.
 
     Raises:
         BridgeError: the column is missing or not of integers, or ``time`` is something else.
@@ -102,23 +102,23 @@ def checked_row_count(df: DataFrame, epochs: EpochColumn) -> int:
 
 
 def in_epoch_order(df: DataFrame, time: str, count: int) -> DataFrame:
-    """Return ``df`` in ``count`` partitions in the order of ``time``; a large epoch may span several."""
+    """Return ``df`` in ``count`` partitions in the order of ``time``; a large epoch may span several partitions."""
     epoch = functions.col(quoted(time))
     return df.repartitionByRange(count, epoch, _salt(df)).sortWithinPartitions(epoch)
 
 
 def _salt(df: DataFrame) -> Column:
-    """Return a hash of the columns that can be hashed; with it, each computation divides an epoch in the same way."""
-    # Spark hashes no maps, not even inside other types.
+    """Return a hash of the hashable columns, so that each computation divides an epoch in the same way."""
+    # Spark cannot hash maps, not even inside other types.
     hashable = [field.name for field in df.schema.fields if "map<" not in field.dataType.simpleString()]
     return functions.xxhash64(*(functions.col(quoted(name)) for name in hashable))
 
 
 @contextmanager
 def cached(df: DataFrame) -> Iterator[DataFrame]:
-    """Keep the rows of ``df`` in Spark's cache during the block, so that they are computed once.
+    """Keep the rows of ``df`` in Spark's cache during the ``with`` block, so that they are computed once.
 
-    An older cache stays.
+    If ``df`` was cached before, it stays cached.
     """
     if df.storageLevel != StorageLevel.NONE:
         yield df

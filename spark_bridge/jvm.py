@@ -1,8 +1,8 @@
 """All private parts of Spark, PySpark and RayDP that the bridge uses.
 
-PySpark has no public way from a session or a DataFrame to its Java object, and RayDP has none to the executors' cache.
-Any release may change these parts. So `pyproject.toml` allows only releases that have passed
-``tests/unit/spark_bridge/test_jvm.py``, which says what each function relies on.
+PySpark has no public access to the Java object of a session or DataFrame, and RayDP has none to the executors' cache.
+Any release may change the private parts. So `pyproject.toml` allows only releases that have passed
+``tests/unit/spark_bridge/test_jvm.py``, the test of these parts.
 """
 
 import os
@@ -58,7 +58,7 @@ def active_context() -> "SparkContext | None":
 def errors_without(noise: str) -> Iterator[None]:
     """Hide lines that match ``noise`` from the standard error of a JVM that PySpark starts in the block.
 
-    A thread passes on all other lines while the JVM runs.
+    While the JVM runs, a thread passes on all other lines.
 
     Relies on ``launch_gateway`` of ``pyspark.context`` and its argument ``popen_kwargs``.
     """
@@ -78,7 +78,7 @@ def errors_without(noise: str) -> Iterator[None]:
 
 
 def _relay(reading: int, noise: re.Pattern[bytes]) -> None:
-    """Pass on each piece of output at once, without matching lines; a line that arrives in two pieces may be shown."""
+    """Pass on each piece of output at once; drop a matching line if it arrives in one piece."""
     with suppress(OSError), open(reading, "rb", 0) as pieces, open(2, "wb", closefd=False) as shown:
         while piece := pieces.read(2**16):
             shown.write(noise.sub(b"", piece))
@@ -86,12 +86,12 @@ def _relay(reading: int, noise: re.Pattern[bytes]) -> None:
 
 
 def was_stopped(spark: "SparkSession") -> bool:
-    """Tell whether ``spark.stop()`` has ended a session; relies on it setting ``SparkContext._jsc`` to None."""
+    """Tell whether ``spark.stop()`` has ended a session. Relies on ``SparkContext._jsc``, which is then None."""
     return spark.sparkContext._jsc is None
 
 
 def disconnect_from_ray(spark: "SparkSession") -> None:
-    """End the connection of a driver's JVM to Ray that ``SparkCluster.connect_spark_driver_to_ray`` has made.
+    """Disconnect a driver's JVM from Ray, to which ``SparkCluster.connect_spark_driver_to_ray`` has connected it.
 
     Relies on ``RayAppMaster.shutdownRay``, as ``raydp.stop_spark`` does.
     """
@@ -105,12 +105,12 @@ def is_stopped_under(query: "StreamingQuery") -> bool:
 
 
 def driver_jvm(spark: "SparkSession") -> Any:
-    """Return the driver's JVM, as Py4J shows it; relies on ``SparkSession._jvm``."""
+    """Return Py4J's view of the driver's JVM; relies on ``SparkSession._jvm``."""
     return spark._jvm
 
 
 def captured_message(error: Any) -> str | None:
-    """Return the message of the first cause of an exception that Spark has raised; None for another exception.
+    """Return the message of the first cause of a Spark exception; None for any other exception.
 
     Relies on ``desc`` and ``cause`` of ``CapturedException``, which in PySpark 4 begin with an underscore.
     """
@@ -124,14 +124,14 @@ def captured_message(error: Any) -> str | None:
 
 
 def column_types(df: "DataFrame") -> list[tuple[str, str]]:
-    """Return the names and types of columns, also of types that PySpark does not know; relies on ``DataFrame._jdf``."""
+    """Return the names and types of columns, including types unknown to PySpark; relies on ``DataFrame._jdf``."""
     return [(field.name(), field.dataType().simpleString()) for field in df._jdf.schema().fields()]
 
 
 def partition_count(df: "DataFrame") -> int:
     """Return the number of partitions that Spark plans; relies on ``DataFrame._jdf``.
 
-    The public ``df.rdd`` would make a new plan.
+    The public ``df.rdd`` would plan again.
     """
     return int(df._jdf.queryExecution().toRdd().getNumPartitions())
 
@@ -160,7 +160,7 @@ def arrow_schema_stream(df: "DataFrame") -> bytes:
 def dataframe_of_tables(
     spark: "SparkSession", tables: Any, write: Callable[[Any, Any], None], schema_json: str
 ) -> "DataFrame":
-    """Return the DataFrame of Arrow tables, whose rows pass the driver.
+    """Return a DataFrame of Arrow tables; the rows pass the driver.
 
     Relies on ``SparkContext._serialize_to_jvm``, ``SparkSession._jsparkSession`` and ``PythonSQLUtils``, as PySpark's
     ``createDataFrame`` does for pandas.
@@ -189,7 +189,7 @@ def cache_as_arrow(df: "DataFrame") -> Any:
     ``rddId()``, ``schemaJson()``, ``driverAgentUrl()`` and ``locations()``.
 
     Raises:
-        py4j.protocol.Py4JError: Spark could not compute it.
+        py4j.protocol.Py4JError: Spark could not compute the DataFrame.
     """
     from pyspark import StorageLevel
 
@@ -198,7 +198,7 @@ def cache_as_arrow(df: "DataFrame") -> Any:
 
 
 def drop_cached(spark: "SparkSession", rdd: int) -> None:
-    """Drop a cached RDD, by number; relies on ``ObjectStoreWriter.releaseRecoverableRDD``."""
+    """Drop the cached RDD with this number; relies on ``ObjectStoreWriter.releaseRecoverableRDD``."""
     _writer(spark).releaseRecoverableRDD(rdd)
 
 
@@ -210,7 +210,7 @@ def drop_cached_at(spark: "SparkSession", site: str) -> None:
 
 
 def is_determinate(spark: "SparkSession", rdd: int) -> bool:
-    """Tell whether Spark would compute the same rows again for a cached RDD; relies on ``SparkContext._jsc``."""
+    """Tell whether recomputing a cached RDD would give the same rows; relies on ``SparkContext._jsc``."""
     cached = _any(spark.sparkContext)._jsc.getPersistentRDDs().get(rdd).rdd()
     return str(cached.outputDeterministicLevel().toString()) != "INDETERMINATE"
 
@@ -219,7 +219,7 @@ def is_determinate(spark: "SparkSession", rdd: int) -> bool:
 
 
 def rdd_of_objects(spark: "SparkSession", names: Sequence[bytes], owners: Sequence[bytes]) -> Any:
-    """Return a Java RDD of Ray objects, which the executors read, one for each partition.
+    """Return a Java RDD with one Ray object for each partition, which the executors read.
 
     Relies on RayDP's ``RayDatasetRDD``, which needs the binary name of each object and its owner's address.
     """

@@ -1,7 +1,7 @@
-"""The Ray cluster of a Spark session: how it is started or joined, and checked before Spark starts.
+"""Starting, joining and checking the Ray cluster of a Spark session.
 
-RayDP waits without end for resources that do not exist. So the bridge first refuses whatever would make it hang or fail
-half-way: Ray Client, too few CPUs, a second RayDP in the namespace, nodes without Java 17.
+RayDP waits forever for resources that do not exist. So the bridge first raises an error for everything that would make
+RayDP hang or fail half-way: Ray Client, too few CPUs, a second RayDP in the namespace, nodes without Java 17.
 
 An executor is one Ray actor, so its CPUs and its memory are on one node.
 """
@@ -24,17 +24,16 @@ from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
 from tidewheel.spark_bridge.spark_release import installed
 
 APP_MASTER = "RAY_APP_MASTER"
-"""The name that RayDP gives the actor of its application master, one in a Ray namespace."""
+"""The name of RayDP's application master, an actor; there is one in each Ray namespace."""
 
 EXECUTOR = "raydp-executor-"
-"""The beginning of the names of RayDP's executors; the number of the executor follows."""
+"""The prefix of the names of RayDP's executors, before the executor's number."""
 
 NOISE = (
     r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and won't fetch from GCS\.$"
     r"|^WARNING: Using incubator modules: jdk\.incubator\.vector$"
 )
-"""Lines without news that each JVM writes to its standard error: as it joins Ray, before Ray knows what to log, and as
-it starts for Spark 4."""
+"""Useless lines that each JVM writes to its standard error: when it joins Ray, and when it starts for Spark 4."""
 
 _RELEASE_SECONDS = 10.0
 _MEMORY = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
@@ -57,7 +56,7 @@ class ExecutorDemand:
         return min(fits)
 
     def shortage(self, nodes: Iterable[Mapping[str, float]]) -> str | None:
-        """Return in words what ``nodes`` lack to run all executors; None if they have enough."""
+        """Describe what ``nodes`` lack to run all executors; return None if they lack nothing."""
         nodes = list(nodes)
         placed = sum(self.fitting(node) for node in nodes)
         cpus, memory = (sum(node.get(name, 0) for node in nodes) for name in ("CPU", "memory"))
@@ -72,10 +71,10 @@ class ExecutorDemand:
 
 
 def executor_demand(executors: int, cpus: float, memory: str) -> ExecutorDemand:
-    """Return the demand of some executors, each with ``cpus`` Ray CPUs and ``memory``, such as ``"1g"``.
+    """Return the demand of ``executors`` executors, each with ``cpus`` Ray CPUs and ``memory``, such as ``"1g"``.
 
     Raises:
-        BridgeError: there is less than one executor, CPUs are negative, or ``memory`` is not a number with a unit.
+        BridgeError: ``executors`` is below 1, ``cpus`` is negative, or ``memory`` is not a number with a unit.
     """
     match = _MEMORY.fullmatch(memory.strip())
     if executors < 1 or cpus < 0 or match is None or not int(match.group(1)):
@@ -108,7 +107,7 @@ def await_room(demand: ExecutorDemand) -> None:
     """Wait a few seconds until the cluster has free resources for a session's executors.
 
     Raises:
-        BridgeError: it can never have enough, or has not enough beside what is running now.
+        BridgeError: the cluster never has enough resources, or does not have them free now.
     """
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     shortage = demand.shortage(alive)
@@ -147,7 +146,7 @@ def require_free_name() -> None:
 
 
 def await_free_name() -> bool:
-    """Wait a few seconds until the last RayDP of this Ray namespace has gone; return whether it has."""
+    """Wait a few seconds until the last RayDP of this Ray namespace has ended; return whether it has."""
 
     def is_free() -> bool:
         return not any(name == APP_MASTER or name.startswith(EXECUTOR) for name in ray.util.list_named_actors())

@@ -1,8 +1,8 @@
 """A Spark session whose executors are actors of a Ray cluster.
 
 RayDP has fixed names for its actors, and PySpark has one SparkContext. So a process, and a Ray namespace, can have only
-one session. This module starts one with everything that it needs (Java, Python, Ray, resources for the executors), and
-restores the process afterwards.
+one session. This module starts a session with all its needs (Java, Python, Ray, resources for the executors), and
+restores the process's environment afterwards.
 """
 
 import atexit
@@ -39,17 +39,18 @@ def session(
     memory: str = "1g",
     configs: Mapping[str, object] | None = None,
 ) -> "Iterator[SparkSession]":
-    """Start Spark on Ray, yield its ``SparkSession``, and stop Spark at the end of the block.
+    """Start Spark on Ray, yield its ``SparkSession``, and stop Spark at the end of the ``with`` block.
 
-    It uses the Ray that this process is connected to, or starts one in the namespace ``tidewheel``. It never stops Ray,
-    since a job may still use it; a Ray started here ends with the process. A stream of ``from_spark`` that no job has
-    read outlives the block; a DataFrame, also one of ``to_spark``, does not. A job that is still reading fails.
+    The session uses the Ray to which this process is connected, or starts Ray in the namespace ``tidewheel``. It never
+    stops Ray, since a job may still use it; a Ray started here ends with the process. A stream of ``from_spark`` that
+    no job has read outlives the block; DataFrames, including those of ``to_spark``, do not. A job that is still reading
+    fails.
 
-    During the block, ``executors * cores`` CPUs of the cluster are taken, and ``JAVA_HOME``, ``PATH`` and
-    ``PYSPARK_PYTHON`` of this process are set for Spark. Spark logs errors only. Starting takes 10 to 20 seconds.
+    During the block, the session takes ``executors * cores`` CPUs of the cluster, and sets ``JAVA_HOME``, ``PATH`` and
+    ``PYSPARK_PYTHON`` of this process for Spark. Spark logs errors only. Starting takes 10 to 20 seconds.
 
-    If the program has started a session with ``raydp.init_spark``, that is used as it is, without these arguments, and
-    stays afterwards.
+    If the program has started a session with ``raydp.init_spark``, this yields that session, ignores the arguments, and
+    does not stop it afterwards.
 
     Args:
         app_name: the name of the Spark application.
@@ -61,7 +62,7 @@ def session(
     Raises:
         BridgeError: RayDP is not installed, or does not fit this Spark; there is no Java 17, or the cluster has too few
             free resources; this process or namespace has another session, or the process uses Ray Client; RayDP could
-            not start, or lacks settings that conversions need.
+            not start, or the program's own session lacks settings that conversions need.
     """
     installed().check_raydp()
     from tidewheel.spark_bridge import ray_cluster
@@ -92,7 +93,7 @@ def running_session() -> "SparkSession | None":
     """Return RayDP's session in this process; None if there is none.
 
     Raises:
-        BridgeError: it lacks settings that conversions need.
+        BridgeError: the session lacks settings that conversions need.
     """
     running = jvm.raydp_session()
     if running is None:
@@ -147,7 +148,8 @@ def _started(
 ) -> "Iterator[SparkSession]":
     """Start a session, yield it, and stop it, at the latest when the process ends.
 
-    It is not a session of ``raydp.init_spark``, since RayDP would stop that by a call to Ray even after Ray's shutdown.
+    This does not use ``raydp.init_spark``, since RayDP would stop its session by a call to Ray even after Ray's
+    shutdown.
     """
     from raydp.spark import SparkCluster
 

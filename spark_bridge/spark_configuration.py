@@ -1,8 +1,8 @@
 """The Spark settings that RayDP needs on Java 17, merged with the user's.
 
-Ray's Java workers serialise with a library that uses reflection on the JDK. Java 17 forbids this without options, and
-RayDP's master would die at the first conversion. The driver, the executors and RayDP's master each need a setting for
-it.
+Ray's Java workers serialise with a library that uses reflection on the JDK. Java 17 forbids this unless options allow
+it, and RayDP's master would die at the first conversion. The driver, the executors and RayDP's master have separate
+settings for these options.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,8 @@ _ARGUMENTS = {
     "spark.executor.memory": "memory",
 }
 
-# The driver's log, from its first line on: Spark's own default announces itself and warns before its level can be set.
+# The driver's log level must hold from the first line: Spark's default announces itself and warns before a program can
+# set the level.
 DRIVER_LOG_CONFIGURATION = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -47,13 +48,13 @@ appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 def spark_configuration(configs: Mapping[str, object] | None = None) -> dict[str, str]:
     """Return ``configs`` with the settings that RayDP needs, and defaults that keep Spark quiet.
 
-    Java options are added to the user's; otherwise the user's value wins.
+    Java options are added to the user's; for other settings, the user's value wins.
 
     >>> spark_configuration({"spark.sql.ansi.enabled": True})["spark.sql.ansi.enabled"]
     'true'
 
     Raises:
-        BridgeError: an argument of ``session`` sets this already, and would silently override it.
+        BridgeError: ``configs`` has a setting for which ``session`` has an argument.
     """
     given = {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in (configs or {}).items()}
     for name, argument in _ARGUMENTS.items():
@@ -65,7 +66,7 @@ def spark_configuration(configs: Mapping[str, object] | None = None) -> dict[str
 
 
 def executor_cpus(settings: Mapping[str, str], cores: int) -> float:
-    """Return the Ray CPUs of an executor with ``cores`` Spark cores: the same number, unless a setting says otherwise.
+    """Return the Ray CPUs of an executor with ``cores`` Spark cores: the same number, unless a setting changes it.
 
     >>> executor_cpus({}, cores=2)
     2.0

@@ -1,4 +1,4 @@
-"""The installed releases of PySpark and RayDP, and what the bridge does with them.
+"""The installed releases of PySpark and RayDP, and the way rows take with each.
 
 ===============  ============  ===========================================================
 PySpark          RayDP         how rows travel
@@ -9,8 +9,8 @@ PySpark          RayDP         how rows travel
 4                none          through the driver, by PySpark's public conversions of Arrow
 ===============  ============  ===========================================================
 
-A session that the program has started itself, such as ``local[*]``, is treated as one without RayDP. All other modules
-work with any of these releases.
+A session that the program has started itself, such as ``local[*]``, is treated as a session without RayDP. All other
+modules work with any of these releases.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _RUNS: Final[Mapping[str, tuple[str, ...]]] = {"1.6": ("3.5",), "1.7": ("4.0", "
 
 @dataclass(frozen=True, slots=True)
 class SparkRelease:
-    """Releases of PySpark and RayDP; None if not installed.
+    """The releases of PySpark and RayDP; None for a package that is not installed.
 
     >>> SparkRelease("4.2.1", None).converts_arrow
     True
@@ -43,14 +43,14 @@ class SparkRelease:
 
     @property
     def java_options(self) -> tuple[str, ...]:
-        """The options with which Spark starts each JVM and with which some Java does not start."""
+        """The options with which Spark starts each JVM, and with which some Java runtimes do not start."""
         return ("--add-modules=jdk.incubator.vector",) if self.converts_arrow else ()
 
     def check_raydp(self) -> None:
         """Check that RayDP can run this Spark on Ray.
 
         Raises:
-            BridgeError: RayDP is not installed, or runs other releases of Spark; the message says what to install.
+            BridgeError: RayDP is not installed, or cannot run this release of Spark; the message says what to install.
         """
         fitting = next((raydp for raydp, lines in _RUNS.items() if _line(self.pyspark) in lines), None)
         if fitting is not None and _line(self.raydp) == fitting:

@@ -1,11 +1,11 @@
 """The Arrow types that Spark reads, the Spark types that they become, and the names of columns.
 
-Spark reads a record batch by Spark's own schema, not by the batch's. So the Arrow type must be exactly the one that
-Spark expects. ``readable_type`` widens, decodes or re-encodes a type to that one without losing a value;
-``spark_schema`` has Spark's types. ``arrow_type`` is for the way back.
+Spark reads a record batch by Spark's own schema, not by the batch's schema. So each Arrow type must be exactly the type
+that Spark expects. ``readable_type`` returns that type, wide enough for all values; ``spark_schema`` returns Spark's
+types. ``arrow_type`` is for the opposite direction.
 
-The types are those of Spark 3.5, which all supported releases have. So the additional types of Spark 4, such as times
-of day and variants, are refused.
+The bridge supports the types of Spark 3.5, which all supported releases have. It refuses the additional types of Spark
+4, such as times of day and variants.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,15 +60,15 @@ _PLAIN: Final[Mapping[pa.DataType, type[DataType]]] = {
 """The types without parts or parameters."""
 
 _MARKS_OF_SPARK = {b"variant", b"geometry", b"geography"}
-"""The metadata of a field of a struct that is a value of Spark 4 to Spark."""
+"""The metadata of a struct's field that make Spark take the struct for a value of Spark 4, such as a variant."""
 
 
 def readable_schema(schema: pa.Schema, where: str) -> pa.Schema:
     """Return ``schema`` with the types that Spark reads, every field nullable and without metadata.
 
     Raises:
-        BridgeError: two columns have the same name apart from case, or Spark has no type for a column; ``where`` says
-            where the schema comes from.
+        BridgeError: two columns have the same name apart from case, or Spark has no type for a column. The message has
+            ``where``, the origin of the schema.
     """
     fields = []
     for field in schema:
@@ -90,7 +90,7 @@ SPARK = TableReader("Spark", "DataFrame", "to_spark", BridgeError, readable_sche
 
 
 def readable_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the Arrow type in which Spark can read values of ``kind``; None if there is none.
+    """Return the Arrow type as which Spark can read values of ``kind``; None if there is none.
 
     >>> import pyarrow as pa
     >>> readable_type(pa.dictionary(pa.int8(), pa.uint32()))
@@ -145,7 +145,7 @@ def spark_type(kind: pa.DataType) -> DataType:
 
 
 def arrow_type(kind: DataType) -> pa.DataType | None:
-    """Return the Arrow type in which Spark writes values of ``kind``; None if it cannot.
+    """Return the Arrow type as which Spark writes values of ``kind``; None if it cannot.
 
     >>> arrow_type(ArrayType(LongType()))
     ListType(list<item: int64>)

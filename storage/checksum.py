@@ -15,7 +15,7 @@ def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
     """
     if type(data) is bytes:
         return int(extend(before, data))
-    # The library takes bytes and NumPy arrays; of these, only an array can be a view of another buffer.
+    # The library accepts bytes and NumPy arrays; only an array can be a view of another buffer.
     import numpy as np
 
     view = memoryview(data)

@@ -1,8 +1,7 @@
 """The manifests of epochs in an object store: an epoch exists when its manifest does.
 
-A store cannot rename a folder. So a writer puts the files of an epoch under names where readers do not look. Then it
-puts the manifest, which lists them, on condition that no manifest of that name exists. So no second writer replaces an
-epoch.
+A store cannot rename a folder. So a writer puts the files of an epoch under names where readers do not look, and then
+the manifest, which lists the files. The put fails if the manifest exists, so no second writer replaces an epoch.
 """
 
 from dataclasses import dataclass
@@ -10,12 +9,12 @@ from dataclasses import dataclass
 import msgspec
 
 MANIFESTS = "_epochs/"
-"""The folder of the manifests, in that of the files."""
+"""The folder of the manifests, within the folder of the files."""
 
 SUFFIX = ".json"
 
 BEGUN = f"{MANIFESTS}begun"
-"""An empty object that is there before the first file, so that readers look for manifests."""
+"""An empty object that a writer puts before the first file, so that readers look for manifests."""
 
 FORMAT_VERSION = 1
 
@@ -25,9 +24,8 @@ class EpochManifest:
     """The content of an epoch.
 
     Attributes:
-        run: the job that wrote it, also after restarts; empty for a job without snapshots.
-        files: the names of its files, relative to the folder in which the manifests' folder lies.
-        version: the version of this format.
+        run: identifies the job that wrote it, the same after restarts; empty for a job without snapshots.
+        files: the names of the epoch's files, relative to the folder that contains the manifests' folder.
     """
 
     run: str
@@ -40,10 +38,10 @@ def manifest_bytes(manifest: EpochManifest) -> bytes:
 
 
 def read_manifest(path: str, data: bytes) -> EpochManifest:
-    """Return the manifest in ``data``, which was read at ``path``.
+    """Return the manifest in ``data``, read from ``path``.
 
     Raises:
-        OSError: the bytes are no manifest, or one of a later version.
+        OSError: the bytes are not a manifest, or have a later version.
     """
     try:
         manifest = msgspec.json.decode(data, type=EpochManifest)

@@ -1,7 +1,7 @@
 """Locks of files or directories among all processes of this machine.
 
-The kernel releases a lock when its process dies. The lock belongs to the open file. So two parts of one process cannot
-both have it, and a forked child keeps it.
+The kernel releases a lock when its process dies. A lock belongs to the open file: so two parts of one process cannot
+both have it, and a forked child shares it.
 
 Source: flock(2).
 """
@@ -23,7 +23,7 @@ _MOST_HOLDER_BYTES = 300
 def open_locked(path: Path, flags: int, within_s: float) -> int | None:
     """Open a file or a folder and lock it; wait up to ``within_s`` seconds for another holder.
 
-    Return the descriptor, or None if another process still has the lock. Closing the descriptor releases the lock.
+    Return the descriptor, whose closing releases the lock; None if another process still has the lock.
     """
     with ExitStack() as opened:
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
@@ -44,7 +44,7 @@ def _is_taken(descriptor: int) -> bool:
 def open_lock_file(path: Path, within_s: float, error: Callable[[str], Exception]) -> int:
     """Lock a file that names its holder; return its descriptor. Closing the descriptor releases the lock.
 
-    The file stays. ``error`` makes the exception from a text that names the other holder.
+    The file is never removed. ``error`` makes the exception from a text that names the other holder.
 
     Raises:
         Exception: another process still has the lock.

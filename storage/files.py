@@ -1,4 +1,4 @@
-"""The system calls that change files; tests replace them by full, failing or stopping disks."""
+"""The system calls that change files. Tests replace them to simulate disks that are full, fail or stop."""
 
 import errno
 import os
@@ -12,13 +12,13 @@ Part: TypeAlias = Any
 
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""The errors of a full disk, a full quota or a file of the largest size."""
+"""The error numbers of a full disk, a full quota, or a file of the greatest possible size."""
 
 _MOST_PARTS = 1024
 
 
 class Files:
-    """The operating system's calls; `os.close` closes the descriptors."""
+    """The operating system's calls. Close descriptors with `os.close`."""
 
     def create(self, path: Path) -> int:
         """Return a descriptor of a new, empty file, for reading and writing."""
@@ -70,7 +70,7 @@ def write_all(files: Files, descriptor: int, parts: Sequence[Part], offset: int)
     """Write all parts at ``offset``; none of them is empty.
 
     Raises:
-        OSError: the write failed, perhaps half-way.
+        OSError: the write failed; a part may be written.
     """
     left = list(parts)
     first = 0
@@ -96,7 +96,7 @@ def make_directory(files: Files, path: Path, mode: int = 0o700) -> None:
 
 
 def check_private(path: Path, what: str, error: Callable[[str], Exception]) -> None:
-    """Check that no other user can write to a directory, since readers unpickle its files.
+    """Check that no other user can write to a directory, whose files readers unpickle.
 
     Raises:
         Exception: made by ``error``: another user can write there.

@@ -18,10 +18,13 @@ class Objects(Protocol):
         """Put a small object unless the name exists; return whether it was put."""
 
     def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object, None if it does not exist; if ``size`` is large, read it in pieces."""
+        """Return the bytes of an object, None if it does not exist.
+
+        If its expected ``size`` is large, it is read in pieces.
+        """
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes in bytes of the objects in a subfolder, such as ``log/``; of all objects if ""."""
+        """Return the sizes in bytes of the objects in a subfolder, such as ``log/``; "" stands for all objects."""
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove objects; all of them must exist."""
@@ -31,16 +34,16 @@ class Folder(Objects, Protocol):
     """Objects of any size."""
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
-        """Put an object that consists of frames; a reader sees all of it or nothing."""
+        """Put an object made of frames. A reader sees the whole object or none."""
 
     def remove_empty_folders(self) -> None:
         """Remove the folder and its subfolders, if they have no objects."""
 
 
 def open_folder(url: str, timeout_s: float, error: Callable[[str], Exception]) -> Folder:
-    """Open the folder at a place, as `store_url.absolute` returns it.
+    """Open the folder at ``url``, a path or URL as `store_url.absolute` returns it.
 
-    ``error`` makes the exceptions of all calls from a message.
+    ``error`` makes the exceptions of all later calls, from a message.
     """
     return open_store(url, timeout_s, error) if is_url(url) else LocalFolder(Path(url), error)
 

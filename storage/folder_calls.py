@@ -1,7 +1,7 @@
-"""The calls of a folder as values, for code that decides which calls to make and leaves I/O to others.
+"""The calls of a folder as values, for code that decides which calls to make but does no I/O.
 
-A generator yields such values; `run` makes the calls and sends the results into the generator. So a test can stop
-writers between two calls, lose an answer, or delay a call.
+A generator yields such values; `run` makes the calls and sends the results into the generator. So a test can stop a
+writer between two calls, lose an answer, or delay a call.
 """
 
 from collections.abc import Generator
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PutNew:
-    """Put an object unless the name exists; the result says whether it was put."""
+    """Put an object unless the name exists; the result is whether it was put."""
 
     name: str
     data: bytes
@@ -23,7 +23,7 @@ class PutNew:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read an object; the result is its bytes, or None. A large ``size`` is read in pieces."""
+    """Read an object; the result is its bytes, or None. If the expected ``size`` is large, it is read in pieces."""
 
     name: str
     size: int = 0

@@ -1,7 +1,7 @@
-"""A folder of this machine, or of a shared file system, as durable objects.
+"""Durable objects in a folder of this machine or of a shared file system.
 
-obstore's local store does not call fsync, so this module writes the files itself. It writes under a temporary name,
-syncs the file, links or renames it, and syncs the directory. A reader sees a whole file or none.
+obstore's local store does not call fsync, so this module writes the files itself. It writes a file under a temporary
+name, syncs it, links or renames it, and syncs the directory. A reader sees a whole file or none.
 """
 
 import errno
@@ -19,10 +19,10 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 class LocalFolder:
     """A directory as a `Folder`.
 
-    A call that fails raises ``error`` of a message with the path, the reason and the remedy.
+    A call that fails raises ``error(message)``; the message has the path, the reason and the remedy.
 
     Args:
-        path: absolute; the first object creates it.
+        path: absolute. The directory is created with the first object.
         error: makes the exception from a message.
     """
 
@@ -37,19 +37,17 @@ class LocalFolder:
             FILES.sync_directory(path.parent)
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Put an object unless the name exists."""
         with self._clear_errors(name, "written"), self._written(name, [memoryview(data)]) as (temporary, path):
             try:
                 path.hardlink_to(temporary)
             except FileExistsError:
                 return False
-            except FileNotFoundError:  # a later owner has removed the temporary file, so the number is taken
+            except FileNotFoundError:  # a later owner has removed the temporary file: the number is taken
                 return False
             FILES.sync_directory(path.parent)
         return True
 
     def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object."""
         with self._clear_errors(name, "read"):
             if self._path.is_dir():
                 check_private(self._path, "what a job saves", self._error)
@@ -59,7 +57,6 @@ class LocalFolder:
                 return None
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes of the files of a subfolder."""
         found = {}
         with (
             self._clear_errors(prefix, "listed"),
@@ -80,7 +77,6 @@ class LocalFolder:
                     FILES.sync_directory(directory)
 
     def remove_empty_folders(self) -> None:
-        """Remove the folder and its subfolders, if they have no files."""
         with self._clear_errors("", "removed"):
             for folder in (*self._path.iterdir(), self._path):
                 with suppress(OSError):  # it is a file, or it has files

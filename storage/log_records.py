@@ -1,8 +1,8 @@
 """The bytes of a log: a header, and records one after the other, each with checksums; no I/O.
 
-Logs of topics and recordings of streams have this form; the body of the header tells which.
+Logs of topics and recordings of streams have this format; the body of the header tells which it is.
 
-All numbers are little-endian. Checksums are CRC-32C, for which processors have an instruction.
+All numbers are little-endian; checksums are CRC-32C.
 
 =========  =====  ===================================================================================================
 of a file  bytes  what
@@ -20,21 +20,21 @@ records           to the end of the file, or of its overwritten part
 of a       bytes  what
 record
 =========  =====  ===================================================================================================
-magic          4  marks a record, so that a reader finds the next one behind damage
-checksum       4  of the five below, begun with the salt of the file plus the record's offset in the file
-length         4  of what is here of the payload
+magic          4  marks a record, so that a reader finds the next record after damage
+checksum       4  of the five fields below, begun with the salt of the file plus the record's offset in the file
+length         4  of the part of the payload that is in this record
 checksum       4  of the whole payload; see `ends_checksum` for a payload to which a record refers
-tick           8  at least the tick of the record before
-durable        8  the size of the durable part of the file when the log made this record; all of it lies before it;
-                  its highest bit is set in a record that refers to the beginning of its payload
+tick           8  at least the tick of the previous record
+durable        8  the size of the file's durable part, before this record, when the log made the record; the highest
+                  bit is set if the record has a reference
 kind           1  not used by the log
-reference     12  only in such a record, and part of the length: the offset of that beginning in the file (8 bytes),
-                  and its length (4 bytes)
+reference     12  to the beginning of the payload, elsewhere in the file: its offset (8 bytes) and length (4 bytes);
+                  optional, and included in the length above
 payload           bytes
 =========  =====  ===================================================================================================
 
-The salt is the checksum of the file's header. So a record is valid only at its own place in its own segment. Bytes of
-another log inside a payload, old bytes in an overwritten file, or a misplaced disk block are no records.
+The salt is the checksum of the file's header. So a record is valid only at its own place in its own segment: a reader
+takes no record from bytes of another log inside a payload, old bytes of an overwritten file, or a misplaced disk block.
 """
 
 import struct
@@ -62,10 +62,10 @@ REFERENCE = struct.Struct("<QI")
 _REFERS = 1 << 63
 
 PREFIX_BYTES = _FILE.size + _CHECKSUM.size
-"""The first bytes of a file that contain the length of its header."""
+"""The number of bytes at the start of a file that contain the length of its header."""
 
 HEAD_BYTES = _START.size + _HEAD.size
-"""The size of a record without its payload."""
+"""The size of a record without its payload, in bytes."""
 
 MOST_PAYLOAD_BYTES = (1 << 32) - 1
 _MOST_TICK = (1 << 63) - 1
@@ -75,23 +75,22 @@ H = TypeVar("H", bound=msgspec.Struct)
 
 
 class NoHeader(ValueError):  # noqa: N818  it names what is so
-    """The bytes are not the expected header; the message says why, and the caller adds where."""
+    """The bytes are not the expected header. The message says why; the caller adds the file."""
 
 
 class OtherFormat(NoHeader):
-    """A header is complete, but has another version of the format."""
+    """The header is complete, but of another version of the format."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An entry to be written as a record; its payload is all parts joined.
+    """An entry to be written as a record. Its payload is the concatenation of the parts.
 
     Args:
         tick: at least 0, and at least the previous entry's.
         parts: together less than 4 GiB; do not change them afterwards.
         checksum: the CRC-32C of the first non-empty part, if the caller knows it; it is not checked.
-        refers: whether the first part is a `REFERENCE`, which says where the beginning of the payload is, with its
-            checksum.
-        is_urgent: whether it may use the `Reserve` of the log when the disk is full.
+        refers: whether the first part is a `REFERENCE`: the place and checksum of the beginning of the payload.
+        is_urgent: whether the entry may use the log's `Reserve` when the disk is full.
     """
 
     tick: int
@@ -133,7 +132,7 @@ def header_bytes(prefix: bytes) -> int:
     """Return the length of a file's header, given its first `PREFIX_BYTES`.
 
     Raises:
-        NoHeader: no header begins with these bytes.
+        NoHeader: a header cannot begin with these bytes.
     """
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(_FILE_MAGIC):
         raise NoHeader("it does not begin as a segment of a log does")
@@ -145,8 +144,8 @@ def decode_header(data: bytes, kind: type[H]) -> H:
     """Return the header in ``data`` as a struct of type ``kind``.
 
     Raises:
-        NoHeader: the checksum does not match, or the header is of another kind.
-        OtherFormat: the header is complete, but has another version.
+        NoHeader: the checksum does not match, or the header is not of that kind.
+        OtherFormat: the header is complete, but of another version.
     """
     body = memoryview(data)[PREFIX_BYTES:]
     if crc32c(body, crc32c(data[: _FILE.size])) != salt_of(data):
@@ -194,12 +193,12 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
 
 
 def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead | None:
-    """Return the head of the record at ``start`` of ``data``; None if there is no record.
+    """Return the head of the record at position ``start`` of ``data``; None if there is no record.
 
     Args:
-        data: bytes of the file.
+        data: a part of the file.
         start: a position in ``data``.
-        offset: the offset of that position in the file.
+        offset: the offset of position ``start`` in the file.
         salt: the segment's salt.
     """
     if len(data) < start + HEAD_BYTES or not data.startswith(MAGIC, start):
@@ -214,13 +213,13 @@ def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead |
 def ends_checksum(payload: Part) -> int:
     """Return a checksum of the length and both ends of a large payload in memory.
 
-    That is enough: the record that refers to a payload is written after it, so a process that is killed leaves no
-    record with half a payload. A full checksum would take a tenth of the time from a worker to a subscriber.
+    A payload is written before the record that refers to it, so a killed process leaves no record with half a payload.
+    A full checksum would take a tenth of the time from a worker to a subscriber.
     """
     flat = memoryview(payload).cast("B")
     return crc32c(flat[-_END_BYTES:], crc32c(flat[:_END_BYTES], len(flat) & 0xFFFFFFFF))
 
 
 def payload_matches(head: RecordHead, payload: bytes) -> bool:
-    """Tell whether a payload, without the bytes that the record only refers to, matches the record's head."""
+    """Tell whether a payload matches the record's head. ``payload`` lacks bytes that the record only refers to."""
     return len(payload) == head.length and crc32c(payload) == head.checksum

@@ -1,13 +1,13 @@
-"""A claimed log: numbered objects in a folder that one writer at a time owns.
+"""A claimed log: numbered objects in a folder, owned by one writer at a time.
 
 Invariants:
 
-- A writer puts the number after the last one that it knows, and a put fails if the number exists. So each number has
-  one winner, without lock or clock.
-- A writer claims the log with an object of its own. A former writer finds that object at the number that it wants to
-  put next, however late it comes, and stops. So the log stays one sequence, even if a job was wrongly taken for dead.
-- A stored object is durable, even if the answer to the put was lost. Each object names its writer, so if the bytes at a
-  number are equal, an earlier attempt of the same writer has put them.
+- A writer puts the object after the last number that it knows, and a put fails if the number exists. So each number
+  belongs to one writer, without lock or clock.
+- A writer claims the log with its first object. A former writer, however late, finds an object of the new writer at the
+  number that it wants to put next, and stops. So the log stays one sequence, even if a job was wrongly taken for dead.
+- A stored object is durable, even if the answer to the put was lost. Each object names its writer: so if a number has
+  the same bytes already, an earlier attempt of the same writer has put them.
 
 Source: Amazon S3, "Conditional writes".
 """
@@ -22,13 +22,13 @@ from tidewheel.storage.folder_calls import Calls, Get, PutNew
 
 class Put(Enum):
     OWN = "own"
-    """The number belongs to this writer, by this call or an earlier try."""
+    """The number belongs to this writer, by this put or an earlier attempt."""
 
     TAKEN = "taken"
     """The number belongs to another writer."""
 
     UNSEEN = "unseen"
-    """The store refuses the object and has none: another put of the number is under way, or the object was removed."""
+    """The store refuses the object but shows none: another put is in progress, or the object was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class NumberedLog:
     def put(self, number: int, data: bytes) -> Calls[Put]:
         """Put the object with this number; ``data`` names its writer.
 
-        After an error the caller may repeat this with the same bytes.
+        After an error the caller may repeat the put with the same bytes.
         """
         name = self.name(number)
         if (yield PutNew(name, data)):
@@ -79,10 +79,10 @@ class NumberedLog:
     def check_store(self, number: int, url: str, harm: str, error: Callable[[str], Exception]) -> Calls[None]:
         """Check that the store refuses a second object with the same number.
 
-        If the object is gone, a later writer has removed it. Then this puts nothing, and the next put finds out.
+        If the object is gone, a later writer has removed it. Then nothing is put, and the caller's next put finds out.
 
         Raises:
-            Exception: made by ``error``: the store does not refuse it.
+            Exception: made by ``error``: the store accepts a second object.
         """
         name = self.name(number)
         data = yield Get(name)

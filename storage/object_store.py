@@ -1,8 +1,8 @@
 """A folder in S3, Google Cloud Storage or Azure, through obstore.
 
 The import of this module takes some tenths of a second; `store_url.py` has the checks that do not need it. obstore
-reads credentials and endpoints from the environment. Messages have no secrets: URLs in errors lose their query and
-user.
+reads credentials and endpoints from the environment. URLs in errors are shown without user and query, which may be
+secret.
 """
 
 import os
@@ -19,7 +19,7 @@ from obstore.store import ObjectStore, from_url
 from tidewheel.host.retry import Retry
 
 if TYPE_CHECKING:
-    from obstore.store import RetryConfig  # which is not there when the program runs
+    from obstore.store import RetryConfig  # which does not exist at run time
 
 _PIECE_BYTES = 8 << 20
 _PIECES_AT_ONCE = 4
@@ -35,7 +35,8 @@ _REFUSED = re.compile(r"40[13]\b")
 class RemoteFolder:
     """A bucket, or a prefix of one; thread-safe.
 
-    A call that fails, or the constructor, raises ``error`` of a message with the URL, the reason and the remedy.
+    A call that fails, also the constructor, raises ``error(message)``; the message has the URL, the reason and the
+    remedy.
 
     Args:
         error: makes the exception from a message.
@@ -53,7 +54,7 @@ class RemoteFolder:
             )
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
-        """Put an object, a large one in parallel pieces."""
+        """Put an object; large objects are sent in parallel pieces."""
         with self._clear_errors(name, "written"):
             if sum(frame.nbytes for frame in frames) <= _PIECE_BYTES:
                 obstore.put(self._store, name, b"".join(frames), use_multipart=False)
@@ -62,7 +63,6 @@ class RemoteFolder:
             obstore.put(self._store, name, pieces, chunk_size=_PIECE_BYTES, max_concurrency=_PIECES_AT_ONCE)
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Put an object unless the name exists."""
         with self._clear_errors(name, "written"):
             try:
                 obstore.put(self._store, name, data, mode="create")
@@ -71,7 +71,7 @@ class RemoteFolder:
         return True
 
     def replace_version(self, name: str, data: bytes, version: str) -> bool:
-        """Replace an object if it has the ETag ``version``; return False if it has another one."""
+        """Replace an object if its ETag is ``version``; otherwise return False."""
         with self._clear_errors(name, "written"):
             try:
                 obstore.put(self._store, name, data, mode={"e_tag": version})
@@ -119,7 +119,7 @@ class RemoteFolder:
             return {meta["path"]: meta["size"] for page in obstore.list(self._store, prefix) for meta in page}
 
     def versions(self, prefix: str) -> Iterator[tuple[str, tuple[str, int]]]:
-        """Yield the objects under a prefix, or the one with that name, as (name, (ETag, size))."""
+        """Yield the objects under a prefix, or the object with that name, as (name, (ETag, size))."""
         with self._clear_errors(prefix, "listed"):
             found = [meta for page in obstore.list(self._store, prefix or None) for meta in page]
             if not found and prefix:
@@ -149,7 +149,7 @@ class RemoteFolder:
         raise FileNotFoundError(name)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove objects, up to a thousand a request."""
+        """Remove objects, up to a thousand in each request."""
         with self._clear_errors(f"{len(names)} objects", "removed"):
             for start in range(0, len(names), _MOST_REMOVED):
                 try:
@@ -202,7 +202,7 @@ def _config_of(again: Retry) -> "RetryConfig":
 
 
 def _allows_http() -> bool:
-    """Tell whether the environment allows HTTP; obstore ignores that variable once it gets other client options."""
+    """Tell whether an environment variable allows HTTP; obstore ignores that if it gets other client options."""
     names = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
     return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
 
@@ -221,7 +221,7 @@ def _reason(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a text whose URLs have no user, password or query.
+    """Return a text with user, password and query removed from its URLs.
 
     >>> clean("GET https://me:secret@host/a?sig=secret failed")
     'GET https://host/a failed'

@@ -1,6 +1,6 @@
-"""The place of a file or folder, on this machine or in an object store, as users write it.
+"""The place of a file or folder, as users write it: a path on this machine, or a URL of an object store.
 
-These checks work without the import of `object_store.py`, which takes time.
+The checks do not import `object_store.py`, whose import is slow.
 """
 
 import os
@@ -13,11 +13,11 @@ from urllib.parse import unquote, urlsplit
 
 _SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
-"""How a URL begins, also one that was a Path, which has removed a slash."""
+"""How a URL begins. One slash is enough: a URL that was made a Path has lost the other."""
 
 
 def is_place(given: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Tell whether something may be a path or a URL: a non-empty string or path without NUL.
+    """Tell whether ``given`` may be a path or a URL: a non-empty string or `os.PathLike` without NUL.
 
     >>> is_place("data"), is_place(Path("data")), is_place(None), is_place(b"data"), is_place("")
     (True, True, False, False, False)
@@ -29,10 +29,10 @@ def is_place(given: object) -> TypeGuard[str | os.PathLike[str]]:
 
 
 def local_path(given: object, what: str, error: Callable[[str], Exception]) -> Path:
-    """Return a file system path, as given.
+    """Return ``given`` as a file system path.
 
     Raises:
-        Exception: made by ``error``: it is not a path, or it is a URL.
+        Exception: made by ``error``: ``given`` is not a path, or is a URL.
     """
     if not is_place(given):
         raise error(f"{what} is a text or a pathlib.Path, not {short(given)}")
@@ -48,7 +48,7 @@ def local_path(given: object, what: str, error: Callable[[str], Exception]) -> P
 
 
 def is_url(place: str) -> bool:
-    """Tell whether a place, as `absolute` returns it, is in an object store."""
+    """Tell whether a place returned by `absolute` is in an object store."""
     return "://" in place
 
 

@@ -1,7 +1,7 @@
 """Files to read, on this machine or in an object store: how to find and open them.
 
-An ETag names the version of a file. A reader reads one version only, so it never mixes two contents: a file that is
-replaced or still grows is an error.
+An ETag identifies the version of a file. A reader never mixes two versions: if a file is replaced or still grows,
+reading it raises an error.
 """
 
 import io
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from tidewheel.storage.object_store import RemoteFolder
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""A path, a pattern such as ``logs/*.txt``, a folder, a URL of these, or a list of such."""
+"""A path, a pattern such as ``logs/*.txt``, a folder, a URL of one of these, or a list of them."""
 
 TIMEOUT_S = 60.0
-"""How long an object store may not answer."""
+"""How many seconds an object store may take to answer."""
 
 
 class FileChanged(TidewheelError):  # noqa: N818 - the name says what has happened
-    """The content of a file has changed since it was found.
+    """A file has changed since it was found.
 
     Attributes:
-        path: its path or URL.
+        path: the file's path or URL.
     """
 
     def __init__(self, message: str, path: str = "") -> None:
@@ -80,13 +80,13 @@ class StoredFile:
 
 
 class FileFinder:
-    """Finds the files that some paths stand for, anew with each call.
+    """Finds the files that some paths stand for, with a new search in each call.
 
     ``**`` in a pattern matches any folders. A folder stands for all files below it, except names that begin with "." or
     "_". If `write_files` writes to a folder in an object store, only the files of committed epochs count.
 
     Args:
-        what: what has these paths, for messages.
+        what: the subject of messages.
 
     Raises:
         Exception: made by ``error``: a path is not valid.
@@ -103,7 +103,7 @@ class FileFinder:
         self._error = error
         self.places = tuple(absolute(path, "path", error) for path in given)
         self._manifests: dict[tuple[str, str], frozenset[str]] = {}
-        """What manifests list, by path and version, which never changes."""
+        """The files that manifests list, by the manifest's path and version; they never change."""
 
     def find(self) -> list[StoredFile]:
         """Return the files that exist now, each once, sorted by path.
@@ -114,7 +114,7 @@ class FileFinder:
         return sorted({file for place in self.places for file in self._at(place)})
 
     def find_each(self) -> list[StoredFile]:
-        """Return the files that exist now, as `find` does; each path must have some.
+        """Return the files that exist now, as `find` does, but raise if a path has none.
 
         Raises:
             OSError: a store or a folder cannot be read.
@@ -148,7 +148,7 @@ class FileFinder:
                 yield file
 
     def _committed(self, base: str, found: list[StoredFile], store: "RemoteFolder") -> set[str] | None:
-        """Return the names below ``base`` that manifests list; None if the folder has no epochs."""
+        """Return the names, relative to ``base``, that manifests list; None if the folder has no epochs."""
         of_epochs = [file for file in found if file.path.startswith(f"{base}/{MANIFESTS}")]
         manifests = [file for file in of_epochs if file.path.endswith(SUFFIX)]
         kept = {}
@@ -161,11 +161,11 @@ class FileFinder:
 
 @contextmanager
 def opened(file: StoredFile) -> "Iterator[pa.NativeFile]":
-    """Open a file for the block, and check its version before and after. All errors name the path.
+    """Open a file for the ``with`` block, and check its version before and after. All errors name the path.
 
     Raises:
-        FileChanged: the file has another version now.
-        FileNotFoundError: the file does not exist any more.
+        FileChanged: the file has another version.
+        FileNotFoundError: the file no longer exists.
     """
     import pyarrow as pa
 
@@ -183,7 +183,7 @@ def opened(file: StoredFile) -> "Iterator[pa.NativeFile]":
             f"{file.path} is gone since it was found: leave files where they are until they have been read"
         ) from error
     except Exception as error:
-        _check(file)  # which explains what was found in it
+        _check(file)  # the change explains what was found in it
         error.add_note(f"This is file {file.path}.")
         raise
 
@@ -195,14 +195,14 @@ def version_of(path: str) -> str:
 
 
 def modified_s(path: str) -> float:
-    """Return when a local file was last changed, by the clock of its file system; `inf` if it does not exist."""
+    """Return when a local file was last changed, in seconds of its file system's clock; `inf` if it does not exist."""
     with suppress(FileNotFoundError):
         return os.stat(path).st_mtime  # noqa: PTH116 - a path as text
     return inf
 
 
 def changed(path: str) -> FileChanged:
-    """Return the error for a file that has another version when a reader is about to open it."""
+    """Return the error for a file that changed after it was found, before or while it is read."""
     return FileChanged(
         f"{path} was replaced or written to since it was found, so some of its records may be in the results already. "
         "Move it away and begin anew, without the snapshots. Then write each file under a new name of its own, and "
@@ -212,7 +212,7 @@ def changed(path: str) -> FileChanged:
 
 
 def replaced(path: str) -> FileChanged:
-    """Return the error for a file whose version has changed while, or after, a reader has read it."""
+    """Return the error for a file that has changed after it was read."""
     return FileChanged(
         f"{path} has another content than the file of that name that was read before, and each file is read once. Give "
         "it a name of its own, and the job goes on; or begin anew, without the snapshots, to read all files again",
@@ -229,7 +229,7 @@ def _check(file: StoredFile) -> None:
 
 
 class _RemoteFile(io.RawIOBase):
-    """A file of an object store, read by ranges of one version."""
+    """One version of a file in an object store, read in ranges."""
 
     def __init__(self, file: StoredFile) -> None:
         super().__init__()
@@ -284,7 +284,7 @@ def _is_hidden(below: str) -> bool:
 
 
 def _matches(name: list[str], pattern: list[str]) -> bool:
-    """Tell whether the parts of a name match those of a pattern, as `glob.glob` does with files.
+    """Tell whether the parts of a name match those of a pattern, by the rules of `glob.glob` for files.
 
     >>> _matches(["logs", "a", "b", "c.txt"], ["logs", "**", "*.txt"]), _matches(["logs", "a", "b"], ["logs", "*"])
     (True, False)

@@ -1,8 +1,8 @@
 """Folders of files that readers see complete or not at all.
 
-A writer fills a folder under a hidden name such as ".tmp-epoch=7", and renames it when all its files are there. To
-replace a folder, the writer first renames the old one to ".old-epoch=7"; `recover` renames it back if the new one was
-never completed. Only one writer at a time may use the root folder. Other names in it are left alone.
+A writer fills a folder under a hidden name such as ".tmp-epoch=7", and renames it when it is complete. To replace a
+folder, the writer first renames the old one to ".old-epoch=7"; `recover` undoes that if the new folder was never
+completed. Only one writer at a time may use the root folder. Other names in the root folder are left alone.
 """
 
 import shutil
@@ -23,7 +23,7 @@ class WholeFolders:
         self._prefix = prefix
 
     def recover(self, *, but_unfinished: bool = False) -> None:
-        """Make the root, remove what failed writers have left, and restore replaced folders that have no successor."""
+        """Create the root, remove unfinished folders, and restore replaced folders that have no completed successor."""
         self._root.mkdir(parents=True, exist_ok=True)
         for replaced in self._hidden(_REPLACED):
             final = self._root / replaced.name.removeprefix(_REPLACED)
@@ -35,27 +35,27 @@ class WholeFolders:
             shutil.rmtree(unfinished)
 
     def existing(self, *, but: str = "") -> frozenset[str]:
-        """Return the names of the present folders, except those with ``but`` in a file name."""
-        found = self._hidden(_REPLACED)  # first: one that gets its old name back must be in one of the two lists
+        """Return the names of the folders, except those in which a file name contains ``but``."""
+        found = self._hidden(_REPLACED)  # before the glob: a folder renamed back meanwhile is then in one of the lists
         found += self._root.glob(f"{self._prefix}*")
         others = (path for path in found if not but or not any(path.glob(f"*{but}*")))
         return frozenset(path.name.removeprefix(_REPLACED) for path in others)
 
     def begin(self, name: str) -> Path:
-        """Return the hidden folder to fill, created if missing."""
+        """Return the hidden folder to fill, which is created if it is missing."""
         unfinished = self._root / f"{_UNFINISHED}{name}"
         unfinished.mkdir(exist_ok=True)
         return unfinished
 
     def commit(self, name: str, files: Collection[str]) -> None:
-        """Show a folder under its final name, durably.
+        """Give a folder its final name, durably.
 
         Args:
             name: the folder; it replaces an older one of that name.
-            files: the names of all its files; those not written anew are copied from the older folder.
+            files: the names of all its files; files that were not written anew are copied from the older folder.
 
         Raises:
-            FileNotFoundError: neither folder has a file, since another writer has removed it.
+            FileNotFoundError: neither folder has one of the files, since another writer has removed it.
         """
         final = self._root / name
         if final.exists():

@@ -16,10 +16,10 @@ from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.snapshots.snapshots import Snapshots
 
 Inputs: TypeAlias = Mapping[str, Sequence[Batch]]
-"""The batch of each epoch, from time 0 on, by the name of the input."""
+"""For each input, by name, the batch of each epoch, from time 0 on."""
 
 Results: TypeAlias = dict[str, dict[Time, Counter[str]]]
-"""The number of times that each record was captured, as Python shows it, by capture and time."""
+"""For each capture and time, how often each record, as its `repr`, was captured."""
 
 _MOST_ROUNDS = 6
 _TIMEOUT_S = 60.0
@@ -27,11 +27,11 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """When a run takes a snapshot and crashes. Moments are counted in epochs sent, and then rounds of the local engine.
+    """The moments at which a run takes a snapshot and crashes, as numbers of sent epochs and rounds of the engine.
 
     Attributes:
-        snapshot: the epochs sent before the snapshot; ``snapshot_rounds`` are the rounds after them.
-        crash: the epochs sent before the crash; ``crash_rounds`` are the rounds after them.
+        snapshot: the number of epochs sent before the snapshot; ``snapshot_rounds`` is the number of rounds after them.
+        crash: the number of epochs sent before the crash; ``crash_rounds`` is the number of rounds after them.
         workers: the number of workers; ``workers_after`` is their number after the crash.
     """
 
@@ -58,13 +58,13 @@ def check_crashes(
 
     Args:
         describe: returns a new dataflow, with captures, for each run.
-        inputs: for each input, the batch of each epoch.
-        workers: the possible numbers of workers; give only one if the dataflow cannot change it.
+        inputs: for each input, by name, the batch of each epoch.
+        workers: the possible numbers of workers; give only one number if the dataflow does not support a change.
         crashes: the number of runs.
-        seed: decides the moments; by default a new seed each time.
+        seed: the seed for the moments; by default a new seed each time.
 
     Raises:
-        AssertionError: a run captures something else; the message has the crash, the difference and the seed.
+        AssertionError: a run captures other results; the message has the crash, the difference and the seed.
 
     >>> def describe():
     ...     flow = Dataflow("totals")
@@ -95,7 +95,7 @@ def check_crashes(
 def run_with_crash(
     describe: Callable[[], Dataflow], inputs: Inputs, crash: Crash | None, *, workers: int = 1
 ) -> Results:
-    """Return what a dataflow captures with a crash; if ``crash`` is None, without a crash on ``workers`` workers."""
+    """Return the results that a dataflow captures with a crash or, for None, without a crash on ``workers`` workers."""
     with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder:
         snapshots = Snapshots(folder, every_s=1e9, keep=1)
         if crash is not None:

@@ -1,16 +1,16 @@
 """A broker in this process, for tests of dataflows that read from brokers.
 
-Its source is an example of a correct one.
+Its source is an example of a correct source.
 """
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source, Unit
 
 _BROKERS: "WeakValueDictionary[str, FakeBroker]" = WeakValueDictionary()
 
@@ -18,8 +18,8 @@ _BROKERS: "WeakValueDictionary[str, FakeBroker]" = WeakValueDictionary()
 class FakeBroker:
     """A broker in this process; its partitions have records in order, each with an offset.
 
-    A committed record is gone, as from a queue: to read before a committed offset raises. The broker is thread-safe,
-    and serves jobs on the local engine.
+    Committed records are removed, as from a queue: reading before a committed offset raises an error. The broker is
+    thread-safe, and serves jobs on the local engine.
 
     Args:
         partitions: the names of the partitions, or their number.
@@ -73,13 +73,13 @@ class FakeBroker:
             self._changed.notify_all()
 
     def end(self, *partitions: Partition) -> None:
-        """End partitions after their records; without a name, end all."""
+        """End partitions after their records; without names, end all partitions."""
         with self._changed:
             self._ended.update(partitions or self._records)
             self._changed.notify_all()
 
     def fail(self, times: int = 1, error: Exception | None = None) -> None:
-        """Let the next calls of the source raise ``error``, by default ConnectionError."""
+        """Let the next ``times`` calls of the source raise ``error``, by default ConnectionError."""
         with self._changed:
             self._errors.extend([error or ConnectionError("the broker does not answer")] * times)
             self._changed.notify_all()
@@ -91,8 +91,8 @@ class FakeBroker:
 
         Args:
             batch_size: the greatest number of records in a batch.
-            look_every_s: how often it looks for new partitions; None for once.
-            pause_s: how long it waits for new records.
+            look_every_s: how often to look for new partitions, in seconds; None to look once.
+            pause_s: the seconds of a pause while there are no records.
         """
         return FakeBrokerSource(self, batch_size, look_every_s, pause_s)
 
@@ -109,7 +109,7 @@ class FakeBroker:
             ]
 
     def read(self, partition: Partition, offset: int, most: int) -> list[Any] | None:
-        """Return at most ``most`` records of a partition from an offset on; None at its end."""
+        """Return at most ``most`` records of a partition from an offset on; None at the partition's end."""
         with self._changed:
             self._raise()
             if offset < self.committed[partition]:
@@ -121,10 +121,15 @@ class FakeBroker:
             return None if not found and partition in self._ended else found
 
     def commit(self, partition: Partition, offset: int) -> None:
-        """Commit a partition up to an offset; an earlier offset than before has no effect."""
+        """Commit a partition up to an offset; an offset before the committed one has no effect."""
         with self._changed:
             self._raise()
             self.committed[partition] = max(offset, self.committed[partition])
+
+    def end_of(self, partition: Partition) -> int:
+        """Return the offset after the last record of a partition."""
+        with self._changed:
+            return len(self._records[partition])
 
     def _raise(self) -> None:
         if self._errors:
@@ -151,7 +156,7 @@ class FakeBrokerSource(Source[Any]):
         return self.broker.partitions()
 
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any] | Pause]:
-        """Read from an offset on; without one, from the committed offset on."""
+        """Read from ``position`` on or, for None, from the committed offset on."""
         offset = self.broker.committed[partition] if position is None else position
         while (records := self.broker.read(partition, offset, self.batch_size)) is not None:
             if not records:
@@ -163,3 +168,8 @@ class FakeBrokerSource(Source[Any]):
     def saved(self, partition: Partition, position: int) -> None:
         """Commit the offset."""
         self.broker.commit(partition, position)
+
+    def behind(self, partition: Partition, position: int | None) -> Mapping[Unit, float]:
+        """Return how many records the broker has after an offset."""
+        offset = self.broker.committed[partition] if position is None else position
+        return {"records": self.broker.end_of(partition) - offset}

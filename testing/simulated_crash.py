@@ -1,4 +1,4 @@
-"""The crash of a job in a check, before or after one call of a source or a sink."""
+"""A simulated crash of a job in a check, before or after one call of a source or a sink."""
 
 import os
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The check of a sink: a job crashes before and after the sink's calls, and must still store each epoch once."""
+"""The check that a job which crashes before or after a sink's calls still stores each epoch once."""
 
 import logging
 import pickle
@@ -41,22 +41,22 @@ def check_sink(
 ) -> None:
     """Check that a sink stores each epoch once and completely, if a job crashes before or after any of its calls.
 
-    A job on the local engine stores some epochs. Each run crashes before or after another call of the sink. The job
-    then continues with another object, from its last snapshot or from its beginning, and in the end each epoch is
-    committed once more. Two things are not tried. For crashes within a call, make an epoch visible and record it in one
-    step, such as a transaction. For power failures, call fsync, or let a database do so.
+    A job on the local engine stores some epochs. Each run crashes before or after a different call of the sink. The job
+    then continues with another object, from its last snapshot or from its beginning. At the end each epoch is committed
+    once more. The check does not try two things. For crashes within a call, make an epoch visible and record it in one
+    step, such as a transaction. For power failures, call fsync, or use a database that does.
 
     Args:
         make: ``make(folder)`` returns a sink with an empty destination. The folder is new and empty; its name is
-            unique, for a destination that is elsewhere.
+            unique, for a destination outside the folder.
         read: ``read(folder)`` returns the visible records of each epoch.
         epochs: the records of each epoch, from time 0 on, with distinct ``repr``.
         workers: the number of workers before the crash.
-        workers_after: their number after it.
+        workers_after: the number of workers after the crash.
 
     Raises:
         AssertionError: the sink breaks its contract; the message says how, and at which call the job has crashed.
-        GraphError: it is not a sink, or cannot be used as one.
+        GraphError: ``make`` does not return a sink, or the sink cannot be used.
         ValueError: no epoch has records.
     """
     expected = {time: Counter(map(repr, part)) for time, part in enumerate(epochs) if part}
@@ -82,7 +82,7 @@ def _is_real(record: logging.LogRecord) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of the sink, with the number of earlier ones in this run."""
+    """A call of the sink, with the number of earlier calls in this run."""
 
     name: str
     epoch: Time | None
@@ -95,7 +95,7 @@ class _Call:
 class _Watched(Sink):
     """Records the calls of a sink, and crashes at most once.
 
-    Workers that prepare have other objects than the one that commits.
+    Workers that prepare use other objects than the worker that commits.
     """
 
     def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crash: Moment[_Call] | None) -> None:
@@ -123,6 +123,10 @@ class _Watched(Sink):
         self.calls: list[_Call] = []
 
     def prepare(self, epoch: Time, records: Batch) -> Any:
+        if self._look is not None and (refused := self._preparing.refused(records)):
+            raise AssertionError(
+                f"refused() names records of epoch {epoch!r}, all of which have to be stored: {refused!r}"
+            )
         part = self._called("prepare", epoch, self._preparing.prepare, epoch, records)
         if (reason := unpicklable(part)) is not None:
             raise AssertionError(f"prepare({epoch!r}) returns {part!r}, which travels and cannot be pickled: {reason}")

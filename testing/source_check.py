@@ -1,4 +1,4 @@
-"""The check of a source: a job crashes before and after the source's calls, and must still have each record once."""
+"""The check that a job which crashes before or after a source's calls still has each record once."""
 
 import logging
 import tempfile
@@ -37,7 +37,8 @@ from tidewheel.runtime.snapshots.snapshots import Snapshots
 from tidewheel.testing.simulated_crash import IN_MEMORY, Moment, SimulatedCrash
 
 _Snapshots: TypeAlias = Literal["often", "once", "never", "none"]
-"""When a run takes snapshots: after each step with records, after the first, not before it ends; or it cannot."""
+"""When a run takes snapshots: after each step with records, after the first such step, only at its end, or never
+(without snapshots)."""
 
 _TIMEOUT_S = 20.0
 _WAIT_S = 0.005
@@ -58,24 +59,24 @@ def check_source(
     """Check that a job has each record of a source once, if it crashes before or after any calls of the source.
 
     A job on the local engine reads the source, and crashes before or after a call. It continues on another number of
-    workers with another object, crashes at another call, and continues again. With snapshots it must have each record
-    once; without, its runs must together miss none. In further runs, each call fails before and after it was made, and
-    each takes some time.
+    workers with another object, crashes at another call, and continues again. With snapshots, the job must have each
+    record once; without, its runs together must miss no record. In further runs, each call fails before and after it
+    was made, and each call takes some time.
 
     Args:
-        make: ``make(folder)`` returns a source whose other end has the initial records. The folder is new and empty;
-            its name is unique, for an other end that is elsewhere.
+        make: ``make(folder)`` returns a source of an external system with the initial records. The folder is new and
+            empty; its name is unique, for a system outside the folder.
         records: all records of each partition in order, with distinct ``repr`` within a partition.
-        grow: ``grow(folder)`` changes the other end while the job runs: it adds records or partitions, which
+        grow: ``grow(folder)`` changes the external system while the job runs: it adds records or partitions, which
             ``records`` also has, or ends partitions.
         workers: the number of workers before the crash.
-        workers_after: their number after it.
-        seed: decides the moments if there are many, and how long calls take; by default a new seed each time.
+        workers_after: the number of workers after the crash.
+        seed: the seed for the moments, if there are many, and the durations of calls; by default a new seed each time.
 
     Raises:
         AssertionError: the source breaks its contract; the message says how, at which calls the job has crashed, and
             the seed.
-        GraphError: it is not a source, or cannot be used as one.
+        GraphError: ``make`` does not return a source, or the source cannot be used.
         ValueError: there are no records.
     """
     if not any(map(len, records.values())):
@@ -101,12 +102,12 @@ def _is_real(record: logging.LogRecord) -> bool:
 
 
 class _FailingError(Exception):
-    """A simulated error of the other end."""
+    """A simulated error of the external system."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of a source, with the number of earlier ones of its kind for the partition in this run."""
+    """A call of a source, with the number of earlier calls of its kind for the partition in this run."""
 
     name: str
     partition: Partition | None
@@ -119,7 +120,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    """The crash, errors or delays of a run's calls: at most one crash, or errors and delays of all calls."""
+    """The troubles of a run: at most one crash at a call, or errors and delays of all calls."""
 
     crash: Moment[_Call] | None = None
     fails: bool = False
@@ -127,13 +128,14 @@ class _Trouble:
 
 
 class _Watched(Source[Any]):
-    """Records the calls of a source in one run, and makes them crash, fail or wait as ``trouble`` says.
+    """Records the calls of a source in one run, and makes them crash, fail or wait according to ``trouble``.
 
-    The worker that lists partitions has another object than those that read, as on different workers.
+    The object that lists partitions differs from the objects that read, as on different workers.
     """
 
     def __init__(self, packed: bytes, kind: Source[Any], trouble: _Trouble) -> None:
         self._packed = packed
+        self._kind = kind
         self._copies: dict[int, Source[Any]] = {}
         self._trouble = trouble
         self._lock = threading.Lock()
@@ -201,6 +203,9 @@ class _Watched(Source[Any]):
         for copy in copies.values():
             copy.close()
 
+    def _waits(self, partition: Partition) -> bool:
+        return self._kind._waits(partition)
+
     def _of(self, partition: Partition) -> Source[Any]:
         return self._copy(crc32(repr(partition).encode()) % 2)
 
@@ -250,7 +255,7 @@ class _Watched(Source[Any]):
 
 
 class _WatchedSaving(_Watched):
-    """The same, for a source with a method for saved positions."""
+    """As `_Watched`, for a source with a method for saved positions."""
 
     def saved(self, partition: Partition, position: Any) -> None:
         given = cloudpickle.loads(cloudpickle.dumps(position))
@@ -266,7 +271,7 @@ class _EndedError(Exception):
 
 @dataclass(slots=True)
 class _Checked:
-    """All runs of the check; each series of runs reads a new source system."""
+    """All runs of the check; each series of runs reads a new external system."""
 
     make: Callable[[Path], Source[Any]]
     records: Mapping[Partition, Sequence[Any]]
@@ -294,7 +299,7 @@ class _Checked:
             self._series([troubles[0], troubles[2]], rest[number % len(rest)])
 
     def _series(self, troubles: Sequence[_Trouble], snapshots: _Snapshots) -> list[_Call]:
-        """Run a job again and again until it has ended; return the calls of its last run."""
+        """Run a job repeatedly until it has ended; return the calls of its last run."""
         with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=IN_MEMORY) as scratch:
             folder = Path(scratch, "source")
             folder.mkdir()
@@ -311,7 +316,7 @@ class _Checked:
 
 
 def _worth(calls: Sequence[_Call]) -> list[_Call]:
-    """Return the calls at which a crash is worth a run, since an endless source lists and pauses again and again."""
+    """Return the calls at which to try a crash, without the repeated listing and pausing of an endless source."""
     most = {"partitions": 2, "saved": 4, "open": 2, "next": 6}
     return sorted(
         {call for call in calls if call.number < most[call.name]},
@@ -398,7 +403,7 @@ class _Series:
         return is_all and bool(source.lists or source.quiet) and source.quiet >= set(source.read_to)
 
     def _end(self, job: LocalJob, source: _Watched, until_s: float) -> None:
-        """Wait until a source without end has received its last saved positions."""
+        """Wait until an endless source has received its last saved positions."""
         if job.is_complete or not saves(source):
             return
         has_run = False

@@ -1,4 +1,4 @@
-"""The common part of all tests: the Hypothesis profile, and a seed that is said aloud so that a run can be repeated."""
+"""The common part of all tests: the Hypothesis profile, and the seed of all random choices, which a run prints."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.kit import extras
+from tests.kit import extras, seeds
 from tests.kit.cluster.worker_nursery import PROGRAM, worker_nursery
 from tests.kit.messages import BOOK
 from tests.kit.stores.s3_fixtures import bucket, s3_endpoint, s3_environment, s3_port, use_endpoint  # noqa: F401 - fixtures
@@ -78,13 +78,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed of Hypothesis here unless `--hypothesis-seed` names one, so that it can be printed."""
+    """Choose the seed of all tests here unless `--hypothesis-seed` names one, so that it can be printed."""
     if config.option.every_extra and extras.MISSING:
         missing = ", ".join(f"{library} of the extra {extra!r}" for library, extra in extras.MISSING.items())
         raise pytest.UsageError(f"not installed: {missing}. Without --every-extra, the tests that need it are skipped")
     config.pluginmanager.register(extras)
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(secrets.randbits(32))
+    os.environ[seeds.RUN] = config.option.hypothesis_seed
     BOOK.is_written = config.option.write_messages
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         _have_an_environment(config)

@@ -1,10 +1,10 @@
 """The two ends of a connection between a parent actor and a child process on another node, by calls of the actor.
 
 The child always has a pending call, which the parent answers with its messages for the child. The child sends its own
-messages with a second call. Messages that the child has not fetched wait at the parent. Above a bound the parent drops
-further ones, as a `ChildLink` does. A child may say with each call how many messages have arrived; the parent then
-keeps the others, and repeats a lost answer. The child's end can be polled like a socket. Ray answers calls on threads
-of its own, which do no more than ring that bell.
+messages with a second call. Messages wait at the parent until the child fetches them; above a bound the parent drops
+further messages, as a `ChildLink` does. A child may tell with each call how many messages have arrived. The parent then
+keeps the others, and repeats a lost answer. The child's end can be polled like a socket: Ray answers calls on its own
+threads, which make that socket readable and do nothing else.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from tidewheel.host.retry import Retry
 from tidewheel.transport.stream_link import WAITING_BYTES, Codec, Message
 
 MOST_WAIT_S: Final = 10.0
-"""The longest wait of a call, in seconds, so that a dead child does not count as a waiting one."""
+"""The longest wait of a call, in seconds; it bounds how long a dead child counts as waiting."""
 
 WAIT_S: Final = 5.0
-"""The time that a parent waits for news before it answers that there are none, in seconds."""
+"""How long a parent waits for messages before it answers that there are none, in seconds."""
 
 SILENT_S: Final = 30.0
-"""The time beyond `WAIT_S` without an answer after which a parent is lost, in seconds."""
+"""A parent is lost if it has not answered for `WAIT_S` plus this many seconds."""
 
 _ONCE: Final = Retry(attempts=1)
 _MOST_CALLS = 2
@@ -41,12 +41,12 @@ class CallChild:
 
     Args:
         waiting_bytes: the limit of waiting bytes; a single message may be larger.
-        drained: called when the child has received everything.
+        drained: called when the child has received all messages.
 
     Attributes:
         heard_s: when the child's last call ended, by ``clock``.
-        dropped: the number of dropped messages; ``dropped_bytes`` is their size.
-        waiting_bytes: the bytes not yet fetched, or not known to have arrived.
+        dropped: the number of dropped messages; ``dropped_bytes`` has their size.
+        waiting_bytes: the bytes that have not arrived yet, as far as is known.
         written_bytes: the bytes that have arrived.
     """
 
@@ -73,7 +73,10 @@ class CallChild:
         return self._calls > 0
 
     def tell(self, message: Message) -> bool:
-        """Keep a message for the child; without room, drop it and return False, unless the child must get it."""
+        """Keep a message for the child.
+
+        If there is no room and the child can do without it, drop it and return False.
+        """
         size = self._codec.size_of(message)
         is_full = bool(self._waiting) and self.waiting_bytes + size > self._most_waiting_bytes
         if is_full and not self._codec.must_be_told(message):
@@ -86,12 +89,14 @@ class CallChild:
         return True
 
     async def take(self, wait_s: float, received: int | None = None, *, again: bool = False) -> list[Message]:
-        """Return the waiting messages, as soon as there are any; none after ``wait_s``, or when the child calls again.
+        """Return the waiting messages as soon as there are any.
+
+        An empty list after ``wait_s``, or when the child calls again.
 
         Args:
             wait_s: the longest wait, in seconds.
-            received: the number of messages that the child has received; None for all that were returned.
-            again: whether an answer was lost; then all messages after the first ``received`` are returned.
+            received: how many messages the child has received in all; None if it has received all that were returned.
+            again: whether an answer was lost: then all messages after the first ``received`` are returned again.
         """
         self._calls += 1
         try:
@@ -140,10 +145,10 @@ class CallParent:
     """The child's end, for one thread at a time. The child's first message identifies it.
 
     Args:
-        talk: calls the parent with messages and the longest wait in seconds, and returns a future of the answer.
+        talk: calls the parent with messages and the longest wait, in seconds; returns a future of the answer.
         again: the retries of a call that fails. With more than one attempt, the child also tells the parent how many
             messages have arrived.
-        silent_s: the parent is lost if it does not answer for `WAIT_S` plus so many seconds.
+        silent_s: the parent is lost if it has not answered for `WAIT_S` plus this many seconds.
     """
 
     is_waiting = False
@@ -181,11 +186,11 @@ class CallParent:
 
     @property
     def is_lost(self) -> bool:
-        """True if nothing more will come and everything was returned."""
+        """True if `read` has returned everything and no more can come."""
         return bool(self.why_lost)
 
     def read(self) -> list[Message]:
-        """Return the received messages, without waiting, and send the waiting ones."""
+        """Return the received messages and send the waiting ones; does not block."""
         told: list[Message] = []
         with suppress(OSError):  # mostly, there is nothing more to read
             while self._bell.recv(_RINGS_AT_ONCE):
@@ -210,7 +215,7 @@ class CallParent:
         return told
 
     def say(self, messages: Iterable[Message]) -> None:
-        """Send messages, without waiting for the parent; `read` notices its loss."""
+        """Send messages without waiting for the parent; `read` notices if the parent is lost."""
         for message in messages:
             self._unsaid.add(message)
         self._say()
@@ -250,7 +255,7 @@ class CallParent:
         self._ring()
 
     def _ring(self) -> None:
-        with self._lock, suppress(OSError):  # enough unread bytes, or no thread listens
+        with self._lock, suppress(OSError):  # the socket has enough unread bytes, or no reader
             self._rope.send(b".")
 
     def _lose(self, why: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 class ChangeSignal:
     """Checks the conditions of waiting calls after each change, and wakes only the calls whose condition holds.
 
-    An actor with many waiting calls notifies this for each message. To wake all of them would cost more than the
+    An actor with many waiting calls notifies the signal for each message. Waking all calls would cost more than the
     message.
     """
 
@@ -16,7 +16,7 @@ class ChangeSignal:
         self._looks_soon = False
 
     def notify(self) -> None:
-        """Check all conditions soon, once for all notifications until then."""
+        """Check all conditions soon. Further notifications until then cause no further check."""
         if self._waiting and not self._looks_soon:
             self._looks_soon = True
             next(iter(self._waiting)).get_loop().call_soon(self._look)
@@ -47,5 +47,5 @@ def _is_worth_waking(condition: Callable[[], bool]) -> bool:
     """Tell whether a condition holds or raises; the waiting call raises the error again."""
     try:
         return condition()
-    except Exception:  # noqa: BLE001 - it is raised again where it is waited for
+    except Exception:  # noqa: BLE001 - the waiting call raises it again
         return True

@@ -1,6 +1,6 @@
 """The children of a parent, by name, connected by a socket or by calls.
 
-No child delays the others, and the messages that wait for it have a bound.
+No child delays the others, and a bound limits the messages that wait for each child.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from tidewheel.transport.call_link import CallChild
 from tidewheel.transport.stream_link import WAITING_BYTES, ChildLink, Codec, Message, SharedFrames
 
 SILENT_S: Final = 30.0
-"""The time without a call after which a child without a socket counts as gone, in seconds."""
+"""A child without a socket counts as gone after this many seconds without a call."""
 
 SIGN_OF_LIFE_S: Final = 1.0
-"""The time between two signs of life of a parent to a child with a socket, in seconds."""
+"""A parent sends a sign of life to a child with a socket at this interval, in seconds."""
 
 _LOOK_S = 1.0
 
@@ -30,9 +30,9 @@ class Children:
 
     Args:
         heard: receives a child's name and its messages, in order.
-        gone: receives, once, the name of a child that has gone and why; not after `close` or `let_go`. `tell` calls
-            neither of the two.
-        silent_s: a child without a socket counts as gone after so many seconds without a call.
+        gone: receives, once, the name of a child that has gone, and the reason; not after `close` or `let_go`.
+            ``heard`` and ``gone`` are never called within `tell`.
+        silent_s: a child without a socket counts as gone after this many seconds without a call.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Children:
         self._shown_s = 0.0
 
     def connect(self, child: str, connection: socket.socket) -> None:
-        """Add a child with a non-blocking connection, replacing one of that name."""
+        """Add a child with a non-blocking connection; it replaces a child of the same name."""
         self._lose(child, "it has connected anew")
         self._children[child] = ChildLink(
             connection,
@@ -74,7 +74,7 @@ class Children:
     async def talk(
         self, child: str, said: list[Message], wait_s: float, received: int | None = None, *, again: bool = False
     ) -> list[Message]:
-        """Receive messages from a child without a connection; return messages for it, as soon as there are any.
+        """Receive messages from a child without a socket; return messages for it as soon as there are any.
 
         The arguments are those of `CallChild.take`; the first message of a child identifies it.
 
@@ -108,7 +108,7 @@ class Children:
         self._look = self._loop.call_later(_LOOK_S, self._look_for_silent) if calling else None
 
     def tell(self, outgoing: Iterable[tuple[str, Message]]) -> None:
-        """Send messages to children, given by name; messages for a child that has gone are dropped."""
+        """Send each message to the child with that name; messages to a child that has gone are dropped."""
         children = self._children
         for name, message in outgoing:
             child = children.get(name)
@@ -128,7 +128,7 @@ class Children:
         return self._children.get(child)
 
     def let_go(self, child: str) -> None:
-        """Close the connection to a child, if it has one; what the socket has taken still arrives."""
+        """Close the connection to a child, if there is any. Bytes that the socket has taken still arrive."""
         found = self._children.pop(child, None)
         if found is not None:
             self._dropped += found.dropped

@@ -1,10 +1,10 @@
 """The waiting of threads that exchange messages at a high rate: workers, publishers and subscribers.
 
-Linux wakes a thread on the core of its sender. A sleeping virtual core takes tens of microseconds to resume, with cold
-caches. So threads that always sleep may share one core in turn while another core is idle. A thread whose last waits
-were short therefore polls for a moment before it sleeps: a running thread gets a core of its own.
+Linux wakes a thread on the core of the thread that sends to it, and a sleeping virtual core takes tens of microseconds
+to resume. So threads that sleep in each wait may share one core while another is idle. A thread whose last waits were
+short therefore polls for a moment before it sleeps: a running thread gets its own core.
 
-Between polls it lets other threads run, and sleeps if one of them runs for long. So it takes a core from no other
+Between polls the thread lets others run, and it sleeps if one of them runs for long. So it takes no core from another
 thread.
 """
 
@@ -16,25 +16,26 @@ from time import perf_counter
 from typing import Final
 
 SHORT_S: Final = 0.001
-"""The default time that a poll looks before it sleeps, in seconds."""
+"""How long a thread polls before it sleeps, by default, in seconds."""
 
 _LONG: Final = 4
-"""The most short waits that one wait counts as. A poll does not look where a long and a very short wait alternate."""
+"""A long wait counts as this many short ones. So a thread does not poll where long and very short waits alternate."""
 
 _CONTENDED_S: Final = 100e-6
-"""If the time between two looks is longer, in seconds, another thread runs."""
+"""If the time between two polls is longer than this, in seconds, another thread runs."""
 
 _waiting: Final[set[int]] = set()
-"""The polls of this process by which a thread waits now."""
+"""The ids of the `EagerPoll` objects with which threads of this process are waiting."""
 
 
 class EagerPoll:
     """Waits until descriptors become readable.
 
-    It sleeps at once if its last waits were longer, or if another thread of the process polls.
+    The calling thread polls for a moment before it sleeps, if its last waits were short and no other thread of the
+    process is in `poll`.
 
     Args:
-        short_s: how many seconds to poll before it sleeps, if waits have been shorter than that on average.
+        short_s: how many seconds to poll, if waits have lately been shorter than that on average.
     """
 
     def __init__(self, short_s: float = SHORT_S) -> None:
@@ -78,7 +79,7 @@ class EagerPoll:
 
 
 class EagerLoop:
-    """Lets an asyncio loop poll for the next message for a moment before it sleeps, if its waits have been short.
+    """Makes an asyncio loop poll for the next message before it sleeps, if its last waits were short.
 
     Args:
         short_s: how many seconds to poll; 0 turns polling off.

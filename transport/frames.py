@@ -9,7 +9,7 @@ length of   length of the       the head           payload
 the head    payload
 ==========  ==================  =================  =======
 
-So a receiver can read the head first, and then a large payload straight to its place. An empty frame only shows that
+So a receiver can read the head first, and then a large payload directly into its place. An empty frame only shows that
 the sender is alive.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
@@ -30,7 +30,7 @@ from tidewheel.transport.received_memory import ReceivedMemory
 
 M = TypeVar("M")
 Payload: TypeAlias = Any
-"""Bytes with a length, wherever they lie: ``bytes``, a ``memoryview``, or a ``pyarrow.Buffer``."""
+"""Bytes in any buffer with a length: ``bytes``, a ``memoryview``, or a ``pyarrow.Buffer``."""
 
 _MAIN = pickle.SHORT_BINUNICODE + bytes([len("__main__")]) + b"__main__"
 _LENGTHS = struct.Struct("<IQ")
@@ -39,12 +39,12 @@ SIGN_OF_LIFE: Final = _LENGTHS.pack(0, 0)
 _LARGEST_HEAD = 64 * 1024 * 1024
 _BUFFER_BYTES = 32 * 1024
 LARGE: Final = 16 * 1024
-"""From this size on, a payload is a part of its own, in both directions: copying it costs more than another part."""
+"""A payload of at least this size is sent and received as a separate part: copying it would cost more."""
 
 MOST_AT_ONCE: Final = 4 * 1024 * 1024
-"""The approximate number of bytes that are read from one socket before others have their turn."""
+"""About how many bytes are read from one socket before others have their turn."""
 STEADILY: Final = 256 * 1024
-"""The same for a subscriber that may hold back its publisher: frequent reads show the publisher that it reads."""
+"""The same for a subscriber that may hold back its publisher: frequent reads show the publisher its progress."""
 
 
 def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
@@ -68,17 +68,17 @@ def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
 def dumps(value: Any) -> bytes:
     """Return ``value`` pickled.
 
-    Classes and functions of the main program, and of modules registered with cloudpickle, are pickled by value, since
-    other processes cannot import them. Only pickles that name such a class or function take this slower way.
+    Other processes cannot import classes and functions of the main program, and of modules registered with cloudpickle.
+    Values that contain such a class or function are pickled by value, which is slower.
 
     Raises:
-        TypeError, AttributeError, PicklingError: a part of it cannot be pickled.
+        TypeError, AttributeError, PicklingError: a part of ``value`` cannot be pickled.
     """
     return bytes(_dump(value, None)[0])
 
 
 def dump_frames(value: Any, large: int) -> list[Any]:
-    """Pickle as `dumps` does; each buffer of at least ``large`` bytes becomes a frame of its own."""
+    """Pickle as `dumps` does; each buffer of at least ``large`` bytes becomes a separate frame."""
     return _dump(value, large)
 
 
@@ -87,7 +87,7 @@ def _dump(value: Any, large: int | None) -> list[Any]:
         frames = _pickled(pickle.dumps, value, large)
         if not goes_by_value(frames[0]):
             return frames
-    except Exception:  # noqa: BLE001, S110 - cloudpickle may be able to do it, or says why not
+    except Exception:  # noqa: BLE001, S110 - cloudpickle may succeed, or says why not
         pass
     try:
         return _pickled(dump_by_value, value, large)
@@ -115,8 +115,8 @@ def _pickled(dump: Any, value: Any, large: int | None) -> list[Any]:
 def goes_by_value(head: bytes) -> bool:
     """Tell whether a pickle may name a class or function that other processes cannot import.
 
-    Pickle protocol 5 writes the module of a class as a short text, and then the opcode STACK_GLOBAL. The answer is
-    rarely True for records that only mention the main program.
+    Pickle protocol 5 writes the module of a class as a short text, followed by the opcode STACK_GLOBAL. A record whose
+    text only mentions the main program rarely gives a wrong True.
     """
     if pickle.STACK_GLOBAL not in head:
         return False
@@ -124,7 +124,7 @@ def goes_by_value(head: bytes) -> bool:
 
 
 def unpicklable(value: Any, otherwise: Exception | None = None) -> str | None:
-    """Return why ``value`` cannot be pickled; if it can, return the text of ``otherwise``, or None."""
+    """Return why ``value`` cannot be pickled. If it can be pickled, return the text of ``otherwise``, or None."""
     try:
         cloudpickle.dumps(value)
     except Exception as cause:  # noqa: BLE001 - a user's object may raise anything when it is pickled
@@ -140,7 +140,7 @@ def pickled_size(value: Any) -> int:
 
 
 def unpickled(content: Payload) -> Any:
-    """Unpickle bytes, which must come from an authenticated process of this user.
+    """Unpickle bytes. They must come from an authenticated process of this user.
 
     Raises:
         ProtocolError: the object cannot be unpickled here.
@@ -155,13 +155,13 @@ class FrameReader(Generic[M]):
     """Reads messages from a non-blocking socket.
 
     Args:
-        decode: makes a message of a head and a payload, or raises ProtocolError; the head is valid only during the
+        decode: makes a message from a head and a payload, or raises ProtocolError. The head is valid only during the
             call.
         most_payload_bytes: the largest payload of one frame; None for no limit.
         room_for: returns memory for a large payload, or None if any memory will do.
 
     Attributes:
-        is_at_end: whether the peer has gone and all its messages were returned.
+        is_at_end: whether the peer has gone and `read` has returned all its messages.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class FrameReader(Generic[M]):
         """Yield the messages that have arrived, up to about the limits.
 
         Raises:
-            ProtocolError: the bytes are no frame.
+            ProtocolError: the bytes are not a frame.
         """
         taken = messages = 0
         while taken < self._most_at_once and messages < self._most_messages:
@@ -202,9 +202,9 @@ class FrameReader(Generic[M]):
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
-                count = 0  # the peer has died, which is an end like any other here
+                count = 0  # the peer has died: here that is the end of its messages, as if it had closed the connection
             if not count:
-                self.is_at_end, self._payload = True, memoryview(b"")  # half of a message is useless
+                self.is_at_end, self._payload = True, memoryview(b"")  # a half-read message is useless
                 return
             taken += count
             self.read_bytes += count

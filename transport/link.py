@@ -1,8 +1,8 @@
 """The two ends of a link, by which one member of a job sends numbered items to another.
 
 A member, such as a worker, has one sender for all its peers, and one receiver. A `Codec` turns items into frames. A
-link may reorder and repeat items. A sender numbers its items from 0 and adds its incarnation, which changes when it
-restarts. So receivers can restore the order of each sender.
+link may reorder and repeat items. So a sender numbers its items from 0, and adds its incarnation, which changes when
+the sender restarts: with these, receivers restore the order.
 """
 
 from abc import ABC, abstractmethod
@@ -18,10 +18,10 @@ LinkName: TypeAlias = Literal["socket", "ray"]
 
 
 class PeerLost(TidewheelError):  # noqa: N818 - named for what it says
-    """A peer cannot be reached, or cannot read its messages.
+    """A peer cannot be reached, or cannot read what it receives.
 
     Attributes:
-        worker: its worker number, None if unknown.
+        worker: the peer's worker number, None if unknown.
     """
 
     def __init__(self, message: str, worker: int | None = None) -> None:
@@ -40,11 +40,11 @@ class Numbered(Protocol):
 
     @property
     def incarnation(self) -> int:
-        """The sender's incarnation; it grows with each restart."""
+        """The sender's incarnation, which grows with each restart."""
 
     @property
     def sequence(self) -> int:
-        """The number of the item from this sender to one receiver, from 0."""
+        """The item's number among all items from this sender to the receiver, from 0."""
 
 
 Item = TypeVar("Item", bound=Numbered)
@@ -55,9 +55,9 @@ class Codec(Generic[Item]):
     """The functions with which a link turns items into frames and back.
 
     Attributes:
-        encode: returns the frames of an item: bytes, then buffers; raises TypeError, AttributeError or PicklingError if
-            it cannot be pickled.
-        decode: returns the item in frames that an authenticated peer has sent; raises ProtocolError.
+        encode: returns the frames of an item: bytes, then buffers. Raises TypeError, AttributeError or PicklingError if
+            the item cannot be pickled.
+        decode: returns the item in some frames of an authenticated peer; raises ProtocolError.
         empty: returns an empty item, given its sender, incarnation and sequence number.
     """
 
@@ -69,41 +69,41 @@ class Codec(Generic[Item]):
 class Sender(ABC, Generic[Item]):
     """Sends items to the peers of a member, from one thread at a time.
 
-    It may reorder and repeat numbered items, but must not lose any silently.
+    A sender may reorder and repeat items, but must not lose any silently.
     """
 
     @abstractmethod
     def send(self, peer: int, item: Item) -> int:
-        """Send an item to a peer, by worker number, and return its size in bytes; never waits for the peer.
+        """Send an item to the worker ``peer``, without waiting for it; return the item's size in bytes.
 
         Raises:
-            PeerLost: that peer is known to be gone.
+            PeerLost: the peer is known to be gone.
             TypeError, AttributeError, PicklingError: a part of the item cannot be pickled; nothing was sent.
         """
 
     @abstractmethod
     def check(self) -> None:
-        """Raise PeerLost if a sent item cannot arrive any more; call this now and then."""
+        """Raise PeerLost if a sent item can no longer arrive. Call this now and then."""
 
     @abstractmethod
     def close(self, linger_s: float = 0.0) -> None:
-        """Disconnect, and wait at most ``linger_s`` seconds for the last items to leave; idempotent."""
+        """Wait at most ``linger_s`` seconds for the last items to leave, and disconnect; idempotent."""
 
 
 class Receiver(ABC, Generic[Item]):
-    """Receives a member's items. One thread at a time may call `receive`; any thread may call the rest."""
+    """Receives a member's items. Only one thread at a time may call `receive`; the other methods are thread-safe."""
 
     def __init__(self) -> None:
         self._delivered: deque[Item] = deque()
 
     def deliver(self, item: Item) -> None:
-        """Add an item that arrived by an actor call; `receive` returns it."""
+        """Add an item that has arrived by an actor call; `receive` will return it."""
         self._delivered.append(item)
         self.wake()
 
     @abstractmethod
     def receive(self, timeout_s: float) -> list[Item]:
-        """Return the received items, each peer's in order; wait at most ``timeout_s`` for one, or for `wake`.
+        """Return the received items, in the order of each peer. Wait for an item or for `wake`, at most ``timeout_s``.
 
         Raises:
             ProtocolError: an authenticated peer has sent something unreadable.
@@ -111,7 +111,7 @@ class Receiver(ABC, Generic[Item]):
 
     @abstractmethod
     def wake(self) -> None:
-        """Let `receive` return now or, if no thread is in it, at once the next time; thread-safe."""
+        """Let `receive` return now; if no thread is in `receive`, its next call returns at once. Thread-safe."""
 
     @abstractmethod
     def close(self) -> None:

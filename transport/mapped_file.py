@@ -1,7 +1,7 @@
 """Files in memory whose pages a socket sends without a copy.
 
-``sendfile`` gives the connection the pages themselves, so they must not change before the peer has read them. A
-`tidewheel.transport.socket_writer.SocketWriter` refers to them until then.
+``sendfile`` passes the pages themselves to the connection, so they must not change until the peer has read them. A
+`tidewheel.transport.socket_writer.SocketWriter` refers to the pages until then.
 """
 
 import mmap
@@ -17,7 +17,7 @@ class MappedFile(mmap.mmap):
 
     Attributes:
         descriptor: another descriptor of the file, open as long as this object exists.
-        is_held: whether a closed connection may still send its pages, so that they must not change.
+        is_held: whether a closed connection may still send the pages, so that they must never change.
     """
 
     descriptor: int
@@ -39,7 +39,7 @@ def address_of(part: Any) -> int:
 
 
 def place_of(part: Any) -> tuple[MappedFile, int] | None:
-    """Return the mapped file of which a view is a slice, and the offset there; None for other memory."""
+    """Return the mapped file that ``part`` is a view of, and the offset in it; None for other memory."""
     whole = getattr(getattr(part, "obj", None), "base", None)
     file = getattr(getattr(whole, "base", None), "obj", None)
     return (file, address_of(part) - address_of(file)) if isinstance(file, MappedFile) else None

@@ -1,7 +1,7 @@
 """Large frames in pieces, for ZeroMQ sockets with a limit on frames.
 
-ZeroMQ keeps incomplete frames, even of a caller that has not authenticated. So a socket that listens to other nodes
-limits the size of frames, and a sender divides larger ones. The message then has these frames:
+ZeroMQ keeps incomplete frames in memory, even those of an unauthenticated caller. So a socket that listens to other
+nodes limits the size of frames, and a sender divides larger frames. The message then has these frames:
 
 =========  ==========================  ==========  ==========================  ===
 empty      8 bytes                     pieces      8 bytes                     ...
@@ -23,7 +23,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.transport.received_memory import ReceivedMemory
 
 PIECE_BYTES: Final = 512 * 1024
-"""The size of a piece, and the most memory that a caller without keys can make a worker keep for each connection."""
+"""The size of a piece, and so the most memory that each connection of a caller without keys can use."""
 
 LARGEST_FRAME_BYTES: Final = PIECE_BYTES + 64
 """The limit of a socket: CURVE makes a frame 33 bytes longer."""
@@ -43,9 +43,9 @@ def in_pieces(frames: Sequence[Any]) -> list[Any]:
 
 
 def put_together(source: Any, memory: ReceivedMemory) -> list[Any]:
-    """Read the rest of a divided message from a socket that has returned its mark; return the original frames.
+    """Read the rest of a divided message, whose mark has been read from a socket; return the original frames.
 
-    Each piece goes straight to its place in ``memory``.
+    Each piece is received directly into its place in ``memory``.
 
     Raises:
         ProtocolError: the rest is not in the format of this module.

@@ -19,7 +19,7 @@ _FETCH_WAITS_S = 2.0
 class RaySender(Sender[Item]):
     """Sends each item by a call of the peer's actor, and checks that the calls succeed.
 
-    Ray runs a call at most once. A failed call may have run, so it ends the job.
+    Ray runs a call at most once. A call that fails may have run or not, so a failure ends the job.
     """
 
     def __init__(self, peers: Sequence[Any], job: str, codec: Codec[Item]) -> None:
@@ -30,7 +30,7 @@ class RaySender(Sender[Item]):
 
     def send(self, peer: int, item: Item) -> int:
         frames = self._codec.encode(item)
-        # One argument: Ray would store each large one of several as an object of its own.
+        # One argument for all frames: of several, Ray would store each large one as a separate object.
         self._outstanding[self._peers[peer].receive.remote(self._job, _picklable(frames))] = peer
         if len(self._outstanding) % _CHECK_EVERY == 0:
             self._settle(0.0)
@@ -88,13 +88,13 @@ class Mail(Sender[Item]):
         return sum(map(len, frames))
 
     def fetch(self, peer: int, timeout_s: float) -> list[Sequence[Any]]:
-        """Return the frames of each item for a peer; wait for one at most ``timeout_s`` seconds."""
+        """Return the frames of each item for a peer; wait for an item at most ``timeout_s`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: peer in self._kept, timeout_s)
             return self._kept.pop(peer, [])
 
     def check(self) -> None:
-        """Do nothing: whether a peer still fetches is unknown."""
+        """Do nothing: it is unknown whether a peer still fetches."""
 
     def close(self, linger_s: float = 0.0) -> None: ...
 
@@ -118,7 +118,7 @@ class CallReceiver(Receiver[Item]):
 
 
 class FetchReceiver(CallReceiver[Item]):
-    """Fetches the items of a member that is not an actor: one call is pending at the actor of each peer."""
+    """Fetches items for a member that is not an actor: one call is pending at the actor of each peer."""
 
     def __init__(self, peers: Sequence[Any], job: str, member: int, codec: Codec[Item]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Memory for received large payloads, used again when no object refers to it any more.
+"""Memory for large received payloads, reused when no object refers to it.
 
 The kernel zeroes new memory page by page, which takes longer than receiving the bytes.
 """
@@ -7,23 +7,23 @@ from sys import getrefcount
 from typing import Any, Final
 
 KEPT_BYTES: Final = 8 * 1024 * 1024
-"""The most bytes that wait to be used again, for one connection."""
+"""The most bytes that are kept for reuse, for each connection."""
 
 
 def _references(values: list[Any]) -> list[int]:
-    """Return the number of references to each value, including those of the list and of this function."""
+    """Return the number of references to each value, including those from the list and from this function."""
     return [getrefcount(value) for value in values]
 
 
 (_FREE,) = _references([object()])
-"""The references to a value without readers. Those of a function are fewer from Python 3.14 on."""
+"""The number that `_references` returns for a value without readers. It is smaller from Python 3.14 on."""
 
 
 class ReceivedMemory:
     """Lends memory for the payloads of one connection, to one thread at a time.
 
-    Every view of an array refers to the array, as do tables and messages made without a copy. So an array without
-    references has no reader, and its memory can be used again.
+    Every view of an array refers to the array, as do tables and messages made from it without a copy. So an array
+    without further references has no reader, and its memory can be reused.
 
     >>> memory = ReceivedMemory()
     >>> first = memory.lend(100_000)
@@ -42,7 +42,7 @@ class ReceivedMemory:
         """Return ``size`` bytes with arbitrary content; ``size`` is at least one.
 
         Raises:
-            MemoryError, ValueError: the system has not so much memory.
+            MemoryError, ValueError: the system does not have that much memory.
         """
         import numpy as np
 

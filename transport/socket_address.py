@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Self
 
 DRIVER: Final = -1
-"""The number of the driver; workers count from 0, other processes that feed inputs have numbers below."""
+"""The driver's number. Workers are numbered from 0 on; other processes that feed inputs have numbers below -1."""
 
 _LONGEST_PATH = 100
 
@@ -28,7 +28,7 @@ class SocketAddress:
 
 @dataclass(frozen=True, slots=True)
 class SocketKeys:
-    """Two CURVE key pairs, new for each job and known only to its members."""
+    """Two CURVE key pairs, made anew for each job and known only to its members."""
 
     listener_public: bytes
     listener_secret: bytes = field(repr=False)
@@ -44,8 +44,6 @@ class SocketKeys:
 
 @dataclass(frozen=True, slots=True)
 class SocketPeers:
-    """The addresses and keys of the workers of a dataflow."""
-
     addresses: Sequence[SocketAddress]
     keys: SocketKeys
 
@@ -54,7 +52,7 @@ class SocketPeers:
 
 
 def private_directory() -> str:
-    """Make a directory that only this user can open, with a path short enough for a socket's address."""
+    """Make a directory that only this user can open. Its path is short enough for a socket's address."""
     directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-")
     if len(directory) > _LONGEST_PATH:
         Path(directory).rmdir()

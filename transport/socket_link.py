@@ -1,12 +1,12 @@
 """The two ends of a link over sockets: ZeroMQ, and datagrams for small items within a node.
 
-Each member listens on one ZeroMQ socket, and has one connection to each peer. Queues have no limit here; sources limit
+Each member listens on one ZeroMQ socket, and has one connection to each peer. The queues have no limit: sources limit
 the bytes in flight.
 
-ZeroMQ sends and receives on threads of its own. When rounds are short, the time to wake these threads dominates. So
-within a node a small item travels as one datagram, without those threads. A datagram arrives at once, or the system
-refuses it because the peer has not read the last few. A refused item goes over ZeroMQ, and its number restores the
-order.
+ZeroMQ sends and receives on its own threads. When steps are short, most of the time is spent waking these threads. So
+within a node a small item is sent as one datagram, without those threads. The datagram arrives at once, or the system
+refuses it because the peer has not read the last few. A refused item goes over ZeroMQ, and the receiver restores the
+order by the items' numbers.
 
 Source: ZeroMQ's guide for PUSH and PULL; unix(7) on ``SOCK_DGRAM``, which is reliable and keeps order on Linux.
 """
@@ -32,16 +32,16 @@ GREETING: Final = -1
 """The sequence number of the first item over each connection, which only identifies the sender."""
 
 LARGEST_DATAGRAM: Final = 16 * 1024
-"""The largest frame that goes as one datagram, in bytes: copying a larger one costs more than ZeroMQ's thread."""
+"""The largest frame that is sent as a datagram, in bytes: copying a larger one costs more than ZeroMQ's thread."""
 
 _WORKER_SHORT_S: Final = 200e-6
-"""The time that the poll of a worker looks before it sleeps, in seconds."""
+"""How long a worker polls before it sleeps, in seconds."""
 
 _MOST_AT_ONCE = 1000
 _LOST_FOR_S = 3.0
 _REACHED_WITHIN_S = 60.0
 _BROKEN = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-# As plain numbers, as members of enumerations cost more than asking the socket does.
+# Plain numbers: looking up enumeration members would cost more than asking the socket.
 _EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
 
@@ -50,12 +50,13 @@ class SocketSender(Sender[Item]):
     """Sends the items of one member, over a connection to each peer.
 
     Args:
-        context: the ZeroMQ context to send with; to share the receiver's is faster.
-        copies: whether to copy large buffers, since a user's program may change its arrays after sending them.
+        context: the ZeroMQ context to send with. Sharing the receiver's context is faster.
+        copies: whether to copy large buffers, as is needed if a user's program may change its arrays after sending
+            them.
 
     Attributes:
         patience_s: how many seconds a connection may be broken before its peer counts as lost. Meanwhile the job may
-            find a better reason, such as a dead process.
+            find out the real reason, such as a dead process.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class SocketSender(Sender[Item]):
             connection.send(codec.encode(codec.empty(member, incarnation, GREETING))[0])
 
     def send(self, peer: int, item: Item) -> int:
-        """Send a small item to a peer on this node at once; leave other items to ZeroMQ's thread."""
+        """Send an item to a peer: a small one on this node at once, others on ZeroMQ's thread."""
         frames = self._codec.encode(item)
         datagrams = self._datagrams.get(peer)
         if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
@@ -120,7 +121,7 @@ class SocketSender(Sender[Item]):
         return size
 
     def check(self) -> None:
-        """Raise PeerLost if a connection is broken for too long: the process has ended, or its node is out of reach."""
+        """Raise PeerLost if a connection has been broken for too long: the peer or its node is gone."""
         from zmq.utils.monitor import recv_monitor_message  # this imports all of asyncio for ZeroMQ
 
         now = time.monotonic()
@@ -155,16 +156,16 @@ class DatagramSender:
 
     def __init__(self, path: str) -> None:
         self._socket = datagram_socket()
-        with suppress(OSError):  # then the peer reads nothing here; the other connection shows whether it lives
+        with suppress(OSError):  # the peer reads no datagrams now; the ZeroMQ connection shows whether it lives
             self._socket.connect(path)
 
     def send(self, frame: bytes) -> bool:
-        """Send a frame; return False if the peer does not take it, so that it must go over ZeroMQ."""
+        """Send a frame; return False if the peer has no room, so that the caller must send it over ZeroMQ."""
         if len(frame) > LARGEST_DATAGRAM:
             return False
         try:
             self._socket.send(frame)
-        except OSError:  # the buffer is full, or the peer is gone, which shows in the connection over ZeroMQ
+        except OSError:  # the buffer is full, or the peer is gone: the ZeroMQ connection shows which
             return False
         return True
 
@@ -180,7 +181,7 @@ class SocketReceiver(Receiver[Item]):
     """Receives the items for one member.
 
     Args:
-        listener: the sockets, which `close` closes; also an attribute.
+        listener: the sockets; `close` closes them.
     """
 
     def __init__(self, listener: SocketListener, codec: Codec[Item]) -> None:
@@ -204,10 +205,10 @@ class SocketReceiver(Receiver[Item]):
         self._may_have_more = True
 
     def meet(self, members: Collection[int], timeout_s: float) -> None:
-        """Wait until all ``members`` have connected; then remove the socket's file.
+        """Wait until all ``members`` have connected, then remove the sockets' files.
 
         Raises:
-            PeerLost: some members have not connected in time, or `give_up` was called.
+            PeerLost: a member has not connected in time, or `give_up` was called.
         """
         missing = set(members)
         deadline = time.monotonic() + timeout_s
@@ -245,7 +246,7 @@ class SocketReceiver(Receiver[Item]):
     def _receive(self, timeout_s: float) -> list[Item]:
         """Receive the items of ZeroMQ and of datagrams, or wait for one.
 
-        A ZeroMQ descriptor only tells that the state of the socket may have changed, so this reads until the socket is
+        A ZeroMQ descriptor only tells that the socket's state may have changed, so `_receive` reads until the socket is
         empty.
         """
         found: list[Item] = []

@@ -1,9 +1,9 @@
-"""The sockets on which a member listens: a ZeroMQ socket, and one for datagrams within a node.
+"""The sockets on which a member listens: a ZeroMQ socket, and a socket for datagrams within a node.
 
-Within a node the addresses are files in a private directory. They are removed once all members have connected, so no
-file is left, however a process ends. Between nodes the ZeroMQ socket listens over TCP with CURVE: both ends prove that
-they have the job's keys before a message is received. Until a caller has proved that, ZeroMQ keeps one frame of it in
-memory. So frames over TCP have a small limit; see `pieces`.
+Within a node the addresses are files in a private directory. The files are removed once all members have connected, so
+that none is left, however a process ends. Between nodes the ZeroMQ socket listens over TCP with CURVE: both ends prove
+that they have the job's keys before a message is received. ZeroMQ keeps one frame of a caller in memory even before
+that proof. So frames over TCP have a small limit; see `pieces`.
 
 Source: RFC 26/CURVEZMQ and RFC 27/ZAP for the keys.
 """
@@ -45,8 +45,8 @@ class SocketListener:
     def withdraw_files(self) -> None:
         """Remove the sockets' files; processes of this user on the node can still reach the sockets by ``/proc``.
 
-        So no file is left if all members are killed before they have connected. An open descriptor of the file serves
-        this user only. Without ``/proc``, the files stay until all members have connected.
+        So no file is left if all members are killed before they have connected. Other users cannot connect through an
+        open descriptor. Without ``/proc``, the files stay until all members have connected.
 
         Source: proc(5) on ``/proc/pid/fd``, open(2) on ``O_PATH``.
         """
@@ -57,10 +57,10 @@ class SocketListener:
             self.address = replace(self.address, ipc=f"ipc://{ipc}", datagrams=datagrams)
 
     def listen_to_other_nodes(self, host: str, keys: SocketKeys) -> SocketAddress:
-        """Listen on a port of ``host`` too, for callers that have the keys; return the new address.
+        """Listen also on a TCP port of ``host``, for callers that have the keys; return the new address.
 
         Raises:
-            PeerLost: no port can be opened there.
+            PeerLost: no port can be opened on ``host``.
         """
         from zmq.auth.thread import ThreadAuthenticator  # this imports all of asyncio for ZeroMQ
 
@@ -82,7 +82,7 @@ class SocketListener:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def close(self) -> None:
-        """Stop listening; to be called once."""
+        """Stop listening. Call this only once."""
         if self._authenticator is not None:
             self._authenticator.stop()
         self.context.destroy(linger=0)
@@ -107,13 +107,13 @@ class _Callers:
 
 
 def keep_alive(connection: Any) -> None:
-    """Let the connection notice a peer that has become silent, for example because its node has lost power."""
+    """Let a connection notice a silent peer, such as one whose node has lost power."""
     connection.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
     connection.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
 
 
 def listen_here(keys: SocketKeys | None) -> SocketListener:
-    """Listen for members on this Ray node and, if there are ``keys``, for callers on other nodes that have them.
+    """Listen for members on this Ray node and, with ``keys``, for callers on other nodes that have the keys.
 
     Raises:
         PeerLost: no port for other nodes can be opened.

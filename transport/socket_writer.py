@@ -1,8 +1,8 @@
 """Writes frames to a non-blocking stream socket, and keeps the bytes that the socket does not take yet.
 
-Large parts of a `tidewheel.transport.mapped_file.MappedFile` go to a socket on this node straight from the file. The
-system reports about how many bytes are in the socket's queue; the peer has read all before these. Until the peer has
-read a part, the writer refers to it, so that its memory is not reused.
+If the peer is on this node, large parts of a `tidewheel.transport.mapped_file.MappedFile` are sent directly from the
+file. The writer refers to such a part until the peer has read it, so that its memory is not reused. The system reports
+about how many bytes are in the socket's queue; the peer has read all bytes before these.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import Any, Final
 from tidewheel.transport.mapped_file import MappedFile, place_of
 
 LARGE: Final = 1 << 17
-"""The least size of a part that is sent from its file: smaller parts are copied in less time."""
+"""The least size of a part that is sent from its file, in bytes: copying a smaller part is faster."""
 
 _MOST_PARTS = 256
 _QUEUED = struct.Struct("i")
@@ -35,9 +35,9 @@ class SocketWriter:
     def __init__(self, target: socket) -> None:
         self._socket = target
         self._takes_files = target.family == AF_UNIX
-        self._has_large = False  # whether a large part was added since all were written
+        self._has_large = False  # whether a large part was added since `write` last wrote all parts
         self._parts: deque[Any] = deque()
-        self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # bytes up to the end of a part, the part, its file
+        self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # bytes written up to its end, the part, its file
         self.waiting_bytes = self.written_bytes = 0
 
     def add(self, parts: Iterable[Any]) -> None:
@@ -49,7 +49,7 @@ class SocketWriter:
                 self._has_large |= self._takes_files and len(part) >= LARGE
 
     def write(self) -> bool:
-        """Write the waiting bytes; return whether all are written; raise OSError if the peer has gone."""
+        """Write waiting bytes; return True if all are written. Raise OSError if the peer has gone."""
         self._forget_read()
         parts = self._parts
         while parts:

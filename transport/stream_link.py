@@ -1,8 +1,8 @@
 """The two ends of a connection between a parent, on an asyncio loop, and a child, a thread that polls.
 
-A parent sends to each child as fast as its connection takes messages. Other messages wait; above a bound the parent
-drops further ones. So no child delays another child or the parent, or costs more memory than the bound. Neither end
-waits for the other. A `Codec` encodes the messages.
+A parent writes to each child as fast as the connection takes messages. The others wait; above a bound, the parent drops
+further messages. So no child delays another child or the parent, or costs more memory than the bound. Neither end waits
+for the other. A `Codec` encodes the messages.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ Message: TypeAlias = Any
 """A message of a parent or of a child."""
 
 HAS_GONE: Final = "it has gone"
-"""The reason for the end of a link whose peer did not break the protocol."""
+"""The reason that a link reports if its peer has gone without breaking the protocol."""
 
 WAITING_BYTES: Final = 16 * 1024 * 1024
-"""The most bytes that may wait for one child, beside those that the socket has taken."""
+"""The most bytes that may wait for one child, not counting those that the socket has taken."""
 
 _AT_ONCE_BYTES = 256 * 1024
 _MOST_FRAMES = 1024
 
 
 class Unsaid(Protocol):
-    """The messages that a child has yet to send; false if there are none."""
+    """The messages that a child has yet to send; falsy if there are none."""
 
     def __bool__(self) -> bool: ...
 
     def add(self, message: Message, /) -> None:
-        """Add a message, and drop those that it replaces."""
+        """Add a message, and drop the messages that it replaces."""
 
     def take(self) -> list[Message]:
         """Remove and return the messages, in order."""
@@ -42,12 +42,12 @@ class Unsaid(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The conversion of messages to frames and back, and the messages that a link treats specially.
+    """Converts messages to frames and back, and says which messages a link treats specially.
 
     Attributes:
         decode_told: returns the message in a parent's frame; raises ProtocolError.
         decode_said: returns the message in a child's frame; raises ProtocolError.
-        joins: whether a message identifies a child; a child without a socket sends such a message first.
+        joins: tells whether a message identifies a child. A child without a socket sends such a message first.
     """
 
     encode: Callable[[Message], list[Any]]
@@ -69,10 +69,11 @@ class Frame(NamedTuple):
 
 
 class SharedFrames:
-    """Encodes a message for many children only once, if all get it within one turn of the loop.
+    """Encodes a message for several children only once, if all get it within one turn of the loop.
 
     Attributes:
-        children: the number of children; for a single child the frames are not kept, which saves a turn of the loop.
+        children: the number of children. For a single child the frames are not kept, which saves a callback of the
+            loop.
     """
 
     def __init__(self, codec: Codec, loop: asyncio.AbstractEventLoop) -> None:
@@ -104,12 +105,12 @@ class ChildLink:
 
     Args:
         received: receives the child's messages, in order; it may close the link.
-        gone: receives, once, why the child has gone, when the link is closed already; not after `close`. No method of
-            the link calls either of the two.
+        gone: receives, once, why the child has gone; by then the link is closed. Not called after `close`. Methods of
+            the link never call ``received`` or ``gone``; the loop does.
         drained: called when no message waits any more.
 
     Attributes:
-        dropped: the number of messages dropped because the child did not read; ``dropped_bytes`` is their size.
+        dropped: the number of messages dropped because the child did not read; ``dropped_bytes`` has their size.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class ChildLink:
         loop.add_reader(connection, self._readable)
 
     def tell(self, message: Message) -> bool:
-        """Write a message; without room, drop it and return False, unless the child must get it.
+        """Write a message. If there is no room and the child can do without it, drop it and return False.
 
         Messages to a child that has gone are dropped.
         """
@@ -152,16 +153,16 @@ class ChildLink:
         return is_taken
 
     def tell_now(self, messages: Iterable[Message]) -> None:
-        """Write the waiting messages and these now, as far as the connection takes them.
+        """Write the waiting messages and ``messages`` at once, as far as the connection takes them.
 
-        Messages without room are dropped as in `tell`.
+        Messages for which there is no room are dropped as in `tell`.
         """
         for message in messages:
             self._keep(message)
         self._write()
 
     def show_life(self) -> None:
-        """Show the child that the parent is alive, unless bytes wait or were written since the last call."""
+        """Send the child a sign of life, unless bytes wait or were written since the last call."""
         if self._shown_bytes == self.written_bytes and not self.waiting_bytes:
             self._writer.add([SIGN_OF_LIFE])
             self._write()
@@ -170,7 +171,7 @@ class ChildLink:
     def _keep(self, message: Message) -> bool:
         frame = self._frames.of(message)
         if not self._takes(frame):
-            self._write()  # there may have been no occasion to write yet
+            self._write()  # no message may have been written yet
             if not self._takes(frame):
                 self.dropped += 1
                 self.dropped_bytes += frame.size_bytes
@@ -268,7 +269,7 @@ class ParentLink:
         return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
 
     def read(self) -> list[Message]:
-        """Return the messages that have arrived and send waiting ones, without blocking."""
+        """Return the messages that have arrived and send the waiting ones; does not block."""
         told: list[Message] = []
         if self.is_lost:
             return told

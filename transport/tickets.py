@@ -1,9 +1,9 @@
 """Connections between processes of one node, and the tickets that open them.
 
 An actor listens at a name in Linux's abstract namespace, so it leaves no file behind. Any process of the node can find
-the name. So the actor admits only its own user, with a ticket that is valid once. It makes each ticket for one process
-and sends it through Ray, so the process belongs to the cluster. The caller in turn checks that the listener has the
-same user before it unpickles anything.
+the name. So the actor admits only callers of its own user who show a ticket, which is valid once. The actor makes each
+ticket for one process and sends it through Ray: so the caller belongs to the cluster. The caller checks that the
+listener has the same user before it unpickles anything.
 
 Source: unix(7) on the abstract namespace and on ``SO_PEERCRED``.
 """
@@ -23,7 +23,7 @@ TICKET_BYTES: Final = 32
 _LOG = logging.getLogger(__name__)
 _CONNECT_TIMEOUT_S = 10.0
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
-# Several batches: with room for one, publisher and subscriber sleep and wake each other for each.
+# Room for several batches: with room for one, publisher and subscriber would wake each other for every batch.
 _STEADY_BUFFER_BYTES = 1024 * 1024
 _CREDENTIALS = struct.Struct("iII")
 _TICKET_TIMEOUT_S = 10.0
@@ -36,14 +36,15 @@ Who = TypeVar("Who")
 
 @dataclass(frozen=True, slots=True)
 class SocketOffer:
-    """An actor's address with a ticket."""
-
     node: str
     name: str
     ticket: bytes = field(repr=False)
 
     def connect(self, node: str) -> socket.socket | None:
-        """Return a non-blocking connection for a process on ``node``; None if the actor is on another node."""
+        """Connect a process on ``node`` to the actor; return the non-blocking connection.
+
+        None if the actor is on another node, or cannot be reached.
+        """
         if node != self.node or not is_possible():
             return None
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -75,7 +76,10 @@ def _listen() -> tuple[socket.socket, str]:
 
 
 def prepare(connection: socket.socket, *, steadily: bool = False) -> None:
-    """Make a connection non-blocking, with large buffers; smaller if ``steadily``, to see how fast the peer reads."""
+    """Make a connection non-blocking, with large buffers.
+
+    ``steadily`` makes them smaller, so that they show how fast the peer reads.
+    """
     connection.setblocking(False)
     size = _STEADY_BUFFER_BYTES if steadily else _SOCKET_BUFFER_BYTES
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
@@ -86,7 +90,7 @@ def is_same_user(connection: socket.socket) -> bool:
 
 
 def process_behind(connection: socket.socket) -> int:
-    """Return the id of the process that listens at the other end; 0 if it is invisible here."""
+    """Return the id of the process that listens at the other end; 0 if that process is invisible here."""
     return _peer_of(connection)[0]
 
 
@@ -97,7 +101,7 @@ def _peer_of(connection: socket.socket) -> tuple[int, int]:
 
 
 class TicketListener(Generic[Who]):
-    """Listens at an address of its own.
+    """Listens at its own address for callers with tickets.
 
     Args:
         admitted: receives each non-blocking connection with a valid ticket, and the owner of the ticket.
@@ -150,7 +154,7 @@ class TicketListener(Generic[Who]):
                 self._turn_away(next(iter(self._strangers)))
             self._strangers[connection] = self._loop.call_later(_TICKET_TIMEOUT_S, self._turn_away, connection)
             self._loop.add_reader(connection, self._admit, connection)
-            self._admit(connection)  # at once, so that the owner of a ticket does not count as a stranger
+            self._admit(connection)  # at once, so that a caller with a ticket is not rejected as one without
 
     def _admit(self, connection: socket.socket) -> None:
         try:

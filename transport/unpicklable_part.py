@@ -1,4 +1,4 @@
-"""The name of the part of an object that cannot be pickled, for error messages."""
+"""Finds the part of an object that cannot be pickled, for error messages."""
 
 import inspect
 import types
@@ -15,7 +15,7 @@ _OWN = "tidewheel."
 
 
 def way_to_unpicklable(value: Any) -> str:
-    """Return the path from an object to its part that cannot be pickled; empty if there is none.
+    """Return the path from an object to the part that cannot be pickled; empty if there is no such part.
 
     The path leaves out wrappers that tidewheel puts around user functions. Complexity: one pickle for each name on the
     path and each of its siblings.

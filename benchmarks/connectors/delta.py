@@ -1,7 +1,7 @@
-"""The time in which `DeltaSink` appends epochs, beside `write_deltalake` alone; how fast `DeltaSource` reads them.
+"""`DeltaSink` compared with `write_deltalake`, and `DeltaSource` compared with a scan by pyarrow.
 
-Both append the same Arrow tables to a new table in memory, one commit each. The time of the job is that of the local
-engine, with its start and its end. The source reads what was written, beside a scan by pyarrow alone.
+Sink and library append the same Arrow tables to a new table in memory, one commit for each. The job runs on the local
+engine; its time includes start and end. Source and scan then read that table.
 """
 
 import time

@@ -1,1 +1,1 @@
-"""The common parts of connectors: settings with secrets, records as rows of a table, attempts at a call."""
+"""The common parts of connectors: settings with secrets, records as rows of a table, repeated calls."""

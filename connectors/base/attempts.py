@@ -1,4 +1,4 @@
-"""The attempts of a sink at a call, until the other system answers."""
+"""A sink's call to another system, repeated until it succeeds."""
 
 import logging
 from collections.abc import Callable
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 def attempted(act: Callable[[], T], retry: Retry, whose: object, error: Callable[[str], TidewheelError]) -> T:
-    """Call a function until it returns; log each failure that another attempt follows.
+    """Call a function until it returns; log each failure before the next attempt.
 
     Args:
-        act: the function; it raises an error of ``retry.on`` if another attempt may succeed.
+        act: the function. If it raises an error of ``retry.on``, another attempt may succeed.
         retry: the limits and pauses of the attempts.
         whose: the sink, for log lines and errors.
-        error: makes, from a message, the exception that is raised if all attempts fail.
+        error: makes the exception from a message, if all attempts fail.
     """
     failed = 0
 

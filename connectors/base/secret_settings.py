@@ -1,4 +1,4 @@
-"""The settings that a program passes on to a client library, with their secrets by name."""
+"""The settings of a client library: each secret is given by its name, not in plain text."""
 
 import re
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ def check_secrets(kind: str, argument: str, settings: Mapping[str, Any], variabl
     """Raise GraphError if a setting with a secret name, or a URL with a password, is in plain text.
 
     Args:
-        kind: the class that has the settings, for errors.
-        argument: the name of the argument that has them.
-        settings: by name; a value may be settings again.
+        kind: the class with the settings, for errors.
+        argument: the name of the argument with the settings, for errors.
+        settings: values by name; a value may be a mapping of further settings.
         variable: an example of an environment variable, for errors.
     """
     for name, value in settings.items():

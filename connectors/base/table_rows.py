@@ -25,7 +25,7 @@ class TableRows:
         self._error = error
 
     def untyped(self, batch: Batch) -> "pa.Table":
-        """Return records as a table with their own types; raise if they have no common columns."""
+        """Return records as a table with the types of their values; raise if they have no common columns."""
         try:
             return table_of([batch])
         except TypeError as error:
@@ -34,7 +34,7 @@ class TableRows:
     def typed(self, batch: Batch, schema: "pa.Schema") -> "pa.Table":
         """Return records with the columns of a table; columns that they lack are null.
 
-        It raises if the table lacks a column, a value does not fit into its column, or a null is not allowed.
+        Raise if the table lacks a column, a value does not fit into its column, or a null is not allowed.
 
         >>> import pyarrow as pa
         >>> tides = pa.schema([("hour", pa.int32()), ("height", pa.float64())])

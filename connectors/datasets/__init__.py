@@ -1,6 +1,6 @@
 """Ray Datasets in and out of dataflows, block by block, without a copy through the driver.
 
-Imports here load no library; the public functions import what needs Ray Data when you call them.
+Importing this package does not load Ray Data; the functions load it when you call them.
 """
 
 from tidewheel.connectors.datasets.dataset_sink import to_dataset

@@ -1,13 +1,14 @@
-"""Which blocks of a dataset exist, and which reader needs them; without I/O.
+"""The blocks of a dataset that exist, and the readers that need them; without I/O.
 
 Blocks without rows do not count. Reader ``r`` of ``n`` reads the blocks ``r``, ``r + n`` and so on. A block is kept
-from its computation until its reader's position behind it is saved, so that a reader may begin again from there.
+until its reader has saved a position after it, so that the reader may begin again at its last saved position.
 Invariants:
 
-- A reader that opens before a block that is gone has the dataset computed again from its beginning; so has the first
-  one of the next job.
-- The next block is computed when a reader asks for it, and no open reader has `MOST_UNREAD` blocks to read. Epochs do
-  not decrease from block to block, so no reader waits for a slower one to complete an epoch that it is behind itself.
+- A reader that needs a released block has the dataset computed again from its beginning. So does the first reader of
+  the next job, if it has no position.
+- The next block is computed when a reader asks for it and each open reader has fewer than `MOST_UNREAD` blocks to read.
+  Waiting for a slow reader cannot deadlock: epochs never decrease, so the slow reader's epochs end without later
+  blocks.
 - A block at a saved position begins at the same row as before, and has as many. Otherwise the dataset has changed.
 """
 
@@ -15,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 MOST_UNREAD = 4
-"""The number of computed blocks of one reader at which the others wait for it."""
+"""A reader with this number of computed but unread blocks makes the other readers wait."""
 
 
 class BlockPosition(NamedTuple):
-    """The position of a reader: the number of its block, and how many rows of that it has read.
+    """The position of a reader: the number of its block, and how many rows of the block it has read.
 
     Attributes:
         before: the number of rows in all blocks before this one.
@@ -59,7 +60,7 @@ class _Reader:
         floor: the number of the first block that is not released.
         asked: the greatest number that it has asked for.
         opening: the id of its opening; None while it is not open.
-        position: the latest saved one, or the one at which it has begun.
+        position: the last saved position; before the first, the position at which it has begun.
         has_continued: whether it has begun at a position.
     """
 
@@ -91,13 +92,13 @@ class BlockDealer:
 
     readers: list[_Reader] = field(default_factory=list)
     changed: str = ""
-    """How the dataset differs from the one of the saved positions; empty if it does not."""
+    """How the dataset differs from the dataset of the saved positions; empty if it does not."""
     failure: str = ""
     """Why the dataset cannot be computed; empty if it can."""
     has_ended: bool = False
     rows: int = 0
     computed: int = 0
-    """The number of blocks that were computed, with those that are released."""
+    """The number of computed blocks, including released ones."""
     _blocks: dict[int, Block] = field(default_factory=dict)
     _saved: dict[int, BlockPosition] = field(default_factory=dict)
 
@@ -136,15 +137,15 @@ class BlockDealer:
         own.asked = max(own.asked, number)
 
     def answer(self, number: int) -> Block | None:
-        """Return a block; None if it was not computed, or is released."""
+        """Return a block; None if it is not computed yet, or is released."""
         return self._blocks.get(number)
 
     def is_over(self, number: int) -> bool:
-        """Tell whether there is no block of this number: the dataset has fewer."""
+        """Tell whether the dataset has ended before this block."""
         return self.has_ended and number >= self.computed
 
     def is_released(self, number: int) -> bool:
-        """Tell whether a block was computed and is gone."""
+        """Tell whether a block was computed and then released."""
         return number < self.computed and number not in self._blocks
 
     @property
@@ -157,7 +158,10 @@ class BlockDealer:
         return all(self._unread(number) < MOST_UNREAD for number in range(len(self.readers)) if self._limits(number))
 
     def _limits(self, reader: int) -> bool:
-        """Tell whether others wait for a reader: in a job that continues, one that is not open may have ended."""
+        """Tell whether the other readers wait for this one.
+
+        In a job that continues, a reader that is not open may have ended.
+        """
         return self.readers[reader].is_open or not any(one.has_continued for one in self.readers if one.is_open)
 
     def _unread(self, reader: int) -> int:
@@ -196,7 +200,10 @@ class BlockDealer:
             )
 
     def saved(self, reader: int, readers: int, position: BlockPosition) -> None:
-        """Note that a reader will not open before a position; one of an earlier job says nothing."""
+        """Release a reader's blocks before a saved position.
+
+        Ignore a position of a job with another number of readers.
+        """
         if readers != len(self.readers):
             return
         own = self.readers[reader]
@@ -210,6 +217,6 @@ class BlockDealer:
             del self._blocks[number]
 
     def close(self, reader: int, readers: int, opening: str) -> None:
-        """Note that a reader has ended, or its job has; if the reader was opened again since, do nothing."""
+        """Note that a reader, or its job, has ended; do nothing if the reader was opened again since."""
         if readers == len(self.readers) and self.readers[reader].opening == opening:
             self.readers[reader].opening = None

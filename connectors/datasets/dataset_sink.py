@@ -15,23 +15,24 @@ if TYPE_CHECKING:
 
 
 def to_dataset(source: Any, *, schema: "pa.Schema | None" = None, time: str | None = "time") -> "Dataset":
-    """Return a Ray Dataset of the rows of ``source``, which this reads to its end; needs the extra ``data``.
+    """Read ``source`` to its end and return its rows as a Ray Dataset; needs the extra ``data``.
 
-    Rows of ``job.captured(name)`` of a running Ray job do not pass this process: each worker makes blocks on its node.
-    Rows of other sources do. This process owns the blocks, so they outlive the job, and are freed with the dataset. Ray
-    Data looks at each block in a task, which needs a CPU of the cluster.
+    Each worker of a running Ray job makes blocks of ``job.captured(name)`` on its node; rows of other sources pass this
+    process. This process owns the blocks, so they outlive the job, and are freed with the dataset. Ray Data looks at
+    each block in a task, which needs a CPU of the cluster.
 
     Args:
         source: an iterable of messages with ``.time`` and ``.batch``, such as ``job.captured(name)``; or a
             subscription, read until its topic ends, or any object whose ``epochs()`` yields epochs with ``.time`` and
             ``.batches``. A batch is an Arrow table or record batch, or a list of dicts.
-        schema: the schema of the rows, needed for lists of dicts whose first does not show all types, and for results
-            without a batch.
-        time: the name of the last column, the time of each row as a 64-bit integer; None for none.
+        schema: the schema of the rows. You need it if the first list of dicts does not show all types, or there may be
+            no batch.
+        time: the name of an added last column with the time of each row, a 64-bit integer; None adds no column.
 
     Raises:
-        DatasetError: batches differ in schema; there is neither a batch nor a ``schema``; columns share a name with
-            ``time``; a time is no 64-bit integer; a worker makes no block for two minutes; or the cluster has no CPU.
+        DatasetError: batches differ in schema; there is neither a batch nor a ``schema``; a column has the name given
+            as ``time``; a time is not a 64-bit integer; a worker makes no block for two minutes; or the cluster has no
+            CPU.
     """
     check_extra("data", "to_dataset()", DatasetError)
     connect(JobError)
@@ -55,7 +56,7 @@ def to_dataset(source: Any, *, schema: "pa.Schema | None" = None, time: str | No
 
 
 def _columns(schema: "pa.Schema", where: str) -> "pa.Schema":
-    """Return a schema without metadata; Ray Data reads each type."""
+    """Return a schema without metadata; Ray Data can read all types."""
     if len(set(schema.names)) < len(schema.names):
         raise DatasetError(f"{where} has several columns of one name ({', '.join(schema.names)}): rename them")
     return schema.remove_metadata()

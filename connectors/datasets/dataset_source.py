@@ -1,7 +1,7 @@
 """A Ray Dataset as a source of a dataflow.
 
-``from_dataset`` starts the actor that has the dataset computed (`dealer_actor`). The readers of the resulting
-``DatasetSource`` ask it for references, and read the blocks from the object store.
+``from_dataset`` starts an actor that has the dataset computed (`dealer_actor`). The readers of the resulting
+``DatasetSource`` ask the actor for references, and read the blocks from the object store.
 """
 
 import logging
@@ -37,10 +37,10 @@ BLOCKS_AHEAD = 1
 """The number of blocks that a reader asks for before it needs them."""
 
 WARNS_AFTER_S = 30.0
-"""A reader that waits for a block says so after as many seconds, and again after as many more."""
+"""A reader that waits for a block logs a warning each time as many seconds have passed."""
 
 _ARRIVES_WITHIN_S = 120.0
-"""The longest time in which a computed block comes from another node."""
+"""A reader gives up after as many seconds if a computed block does not arrive from another node."""
 
 
 class TakesSource(Protocol[_StreamT_co]):
@@ -71,8 +71,8 @@ class DatasetSource(InlineSource[Any]):
     def open(self, partition: Partition, position: BlockPosition | None) -> Iterator[Fetched[Any] | Pause]:
         """Read every ``workers``-th block, in batches of at most `BATCH_ROWS` rows.
 
-        It yields epochs that never decrease, and a `Pause` while a block is not there; it raises DatasetError if the
-        dataset cannot be computed, has other blocks than before, or its epochs are none.
+        Epochs never decrease. While a block is not there, this yields a `Pause`. Raise DatasetError if the dataset
+        cannot be computed, has other blocks than before, or has values in the time column that are not epochs.
         """
         return self._read(*share_of(partition), position)
 
@@ -113,7 +113,7 @@ class DatasetSource(InlineSource[Any]):
         return block
 
     def _answer(self, answer: Any, awaited: str = "") -> Generator[Pause, None, Any]:
-        """Return an answer of the dealer, which may take as long as the computation of a block."""
+        """Wait for an answer of the dealer, as long as the computation of a block takes."""
         from ray.exceptions import GetTimeoutError, RayActorError
 
         from tidewheel.connectors.object_blocks.arrival import arrival
@@ -158,7 +158,10 @@ class DatasetSource(InlineSource[Any]):
         return table_of(found).slice(block.start, block.rows)
 
     def _batches(self, table: "pa.Table", number: int, epoch: Time) -> "Iterator[tuple[Time, int, pa.Table]]":
-        """Yield the epoch, the first row and the rows of each batch of a block, behind an epoch."""
+        """Yield each batch of a block: its epoch, the number of its first row, and its rows.
+
+        ``epoch`` is the last epoch of the previous block; an earlier epoch in this block is an error.
+        """
         start = 0
         for later, rows in self._epochs(table, number):
             if epoch is not None and later < epoch:
@@ -194,7 +197,7 @@ class DatasetSource(InlineSource[Any]):
 
 
 def table_of(block: Any) -> "pa.Table":
-    """Return a block as an Arrow table without metadata; one of pandas is copied."""
+    """Return a block as an Arrow table without metadata; a pandas block is copied."""
     import pyarrow as pa
 
     if not isinstance(block, pa.Table):
@@ -211,27 +214,27 @@ def from_dataset(
 
     Ray Data computes the dataset while the job reads it, once for each job, however many workers read. The workers
     take the blocks in turn from Ray's object store; no row passes the driver. Ray Data's tasks need a CPU of the
-    cluster; workers reserve none unless `RuntimeConfig` says so. A worker that waits long for a block warns, with the
+    cluster; workers reserve CPUs only if `RuntimeConfig` says so. A worker that waits long for a block warns, with the
     number of free CPUs.
 
-    A column of tensors has NumPy arrays in its rows, one of dicts has dicts, and one of other Python objects has
-    these. Values that are no dicts are in the column ``item`` or ``data``, as Ray Data calls it.
+    Rows have tensors as NumPy arrays, dicts as dicts, and other Python objects as themselves. If the dataset's rows are
+    not dicts, Ray Data puts them into a column ``item`` or ``data``.
 
-    With snapshots, blocks are kept until a snapshot has their rows. A job that goes on from a snapshot reads the rest
-    of the kept blocks. In a new process it has the dataset computed again, and leaves out the blocks that it has. So
-    the dataset must have the same rows in the same blocks each time: no chance, no time of day, no changed files. Other
-    numbers of rows are an error; other values are not noticed.
+    With snapshots, blocks are kept until a snapshot has their rows. A job that goes on from a snapshot reads the
+    remaining kept blocks. In a new process it has the dataset computed again, and skips the blocks that the snapshot
+    has. So the dataset must have the same rows in the same blocks each time: no randomness, no time of day, no changed
+    files. A changed number of rows is an error; changed values are not noticed.
 
     Args:
-        flow: the dataflow to add the source to, which keeps the blocks. If it is gone, so are they.
+        flow: the dataflow to add the source to. It keeps the blocks; they are freed with it.
         name: the name of the source.
         dataset: a dataset, computed or not.
-        time: the column of epochs, integers without nulls or negative values, by which the dataset is sorted, as by
-            ``dataset.sort(time)``. Without it every row is at time 0.
+        time: the column of epochs: integers, not null and not negative. The dataset is sorted by it, as by
+            ``dataset.sort(time)``. By default every row is at time 0.
 
     Raises:
-        DatasetError: ``dataset`` is none, or the cluster has no CPU. The job fails with it if the dataset cannot be
-            computed, its epochs decrease or are none, or it is not the one of the snapshot.
+        DatasetError: ``dataset`` is not a Ray Dataset, or the cluster has no CPU. The job fails with it if the dataset
+            cannot be computed, has decreasing or invalid epochs, or differs from the dataset of the snapshot.
     """
     check_extra("data", "from_dataset()", DatasetError)
     connect(JobError)

@@ -1,7 +1,7 @@
 """The actor that has a dataset computed, block by block, and deals the blocks to the workers of a job.
 
-It owns the blocks, so they outlive the workers; it reads none of them. It needs no CPU. Ray Data computes blocks in
-tasks, no more of them ahead than its limits allow, so a large dataset is never in the object store as a whole.
+The actor owns the blocks, so they outlive the workers. It does not read them, and needs no CPU. Ray Data computes only
+as many blocks ahead as its limits allow, so a large dataset is never in the object store as a whole.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class DealerActor:
 
     Args:
         name: the name of the source, for messages.
-        dataset: a copy, whose settings become those of this process.
+        dataset: a copy; its settings become the settings of this process.
     """
 
     def __init__(self, name: str, dataset: Any) -> None:
@@ -38,7 +38,7 @@ class DealerActor:
         self._computation: asyncio.Task[None] | None = None
 
     async def open(self, reader: int, readers: int, position: BlockPosition | None, opening: str) -> None:
-        """Let a reader begin, which then asks for its blocks; ``opening`` is an id that no other opening has."""
+        """Let a reader begin; ``opening`` is an id that no other opening has."""
         if self._dealer.open(reader, readers, position, opening):
             if self._computation is not None:
                 self._computation.cancel()
@@ -46,7 +46,7 @@ class DealerActor:
         self._tell()
 
     async def block(self, reader: int, number: int) -> Block | str | None:
-        """Return a block once it is computed, None behind the last one; or why it cannot be had."""
+        """Return a block once it is computed, None after the last block, or why the dataset cannot be computed."""
         dealer = self._dealer
         dealer.ask(reader, number)
         self._tell()
@@ -63,7 +63,7 @@ class DealerActor:
         self._dealer.saved(reader, readers, position)
 
     async def close(self, reader: int, readers: int, opening: str) -> None:
-        """Let the others go on without a reader that has ended, unless it was opened again since."""
+        """Let the other readers go on without one that has ended, unless it was opened again since."""
         self._dealer.close(reader, readers, opening)
         self._tell()
 
@@ -78,7 +78,7 @@ class DealerActor:
         return self._dealer.failure
 
     async def _compute(self) -> None:
-        """Have blocks computed as readers ask for them, on a thread of their own."""
+        """Have blocks computed on another thread, as readers ask for them."""
         loop, dealer = asyncio.get_running_loop(), self._dealer
         thread = ThreadPoolExecutor(1, thread_name_prefix="tidewheel-dataset")
         blocks: Iterator[tuple[Any, int, int]] | None = None

@@ -6,5 +6,5 @@ from tidewheel.progress.errors import TidewheelError
 class DatasetError(TidewheelError):
     """A Ray Dataset cannot be read or made.
 
-    The message says what was found, where, and what to do.
+    The message names the dataset, the problem and the remedy.
     """

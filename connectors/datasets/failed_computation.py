@@ -1,4 +1,4 @@
-"""The message for a dataset that cannot be computed: where, and the error of the program's own function."""
+"""The message for a dataset that cannot be computed, with the error of the program's own function and its line."""
 
 import re
 
@@ -12,9 +12,9 @@ def said_of(error: BaseException, name: str, computed: int) -> str:
     """Return a message for an error of Ray Data.
 
     Args:
-        error: an error of a task has the traceback of the task as its text.
+        error: the error; if a task has failed, its text is the traceback of the task.
         name: the name of the source.
-        computed: how many blocks were computed before.
+        computed: the number of blocks computed before.
 
     >>> said_of(ValueError("no number"), "tides", 2)
     "dataset 'tides' cannot be computed behind its first 2 blocks: ValueError: no number"

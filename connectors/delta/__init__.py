@@ -1,6 +1,6 @@
 """Tables of Delta Lake at the ends of a dataflow: `DeltaSource` reads versions, `DeltaSink` stores epochs.
 
-Imports here load no library; the extra ``delta`` is needed when you make one of them.
+Importing this package loads no library. Making a source or sink needs the extra ``delta``.
 """
 
 from tidewheel.connectors.delta.delta_sink import DeltaSink

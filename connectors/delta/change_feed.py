@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Pair: TypeAlias = tuple[Any, tuple[Any, ...] | None]
-"""A key, and its row; None if that was deleted."""
+"""A key and its row; the row is None if it was deleted."""
 
 _REMOVED = ("delete", "update_preimage")
 _PRESENT = ("insert", "update_postimage")
 
 
 def pairs(rows: "pa.Table | pa.RecordBatch", key: Sequence[str]) -> list[Pair]:
-    """Return each row with its key: the value of the key's column, or a tuple of several.
+    """Return each row with its key: the value of the key column, or a tuple for several columns.
 
     >>> import pyarrow as pa
     >>> pairs(pa.table({"hour": [4, 11], "tide": ["low", "high"]}), ["hour"])
@@ -28,7 +28,7 @@ def pairs(rows: "pa.Table | pa.RecordBatch", key: Sequence[str]) -> list[Pair]:
 
 
 def changes(feed: "pa.Table", schema: "pa.Schema", key: Sequence[str]) -> list[Pair]:
-    """Return the new row of each key that a version changes, in an order that does not depend on the feed's.
+    """Return the new row of each key that a version changes, in an order independent of the feed's order.
 
     Args:
         feed: the changes of the version, with a column ``_change_type``.
@@ -36,7 +36,7 @@ def changes(feed: "pa.Table", schema: "pa.Schema", key: Sequence[str]) -> list[P
         key: the columns of the key.
 
     Raises:
-        DeltaError: two rows have one key.
+        DeltaError: two new rows have the same key.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

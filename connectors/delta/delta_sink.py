@@ -1,7 +1,7 @@
 """The sink that appends each epoch to a table of Delta Lake, in one transaction with the epoch's number.
 
-The log of the table has the last epoch, as the version of an application. The sink loads the table once, reads the last
-epoch from this copy, and writes through it. So the library refuses a commit if another writer has written the epoch
+The table's log records the last epoch as the version of an application. The sink loads the table once, reads the last
+epoch from this copy, and commits to it. So the library refuses the commit if another writer has written the epoch
 since: a worker that seemed dead, or an earlier attempt whose answer was lost.
 """
 
@@ -27,20 +27,20 @@ class DeltaSink(Sink):
     """A table of Delta Lake as the destination of `Stream.sink`; needs the extra ``delta``.
 
     Records are Arrow tables, dicts by column, named tuples or dataclasses. Columns that a record lacks are null. Each
-    epoch is appended in one transaction, which also records its number. So a reader sees each epoch once and whole, and
-    other programs may write the table, too.
+    epoch is appended in one transaction, which also records its number. So readers see each epoch once and whole. Other
+    programs may also write to the table.
 
-    A table that does not exist is created with the first epoch. The sink never changes the columns of a table. When you
-    add one to the table, the job may go on, and its records may have that column from then on.
+    The first epoch creates the table if it does not exist. The sink never changes the columns of a table. If you add a
+    column while the job runs, records may have it from then on.
 
     Args:
         table: its path, or a URL such as ``s3://bucket/tides``.
-        name: the name of the sink in the table, the same for all runs of this job and different from all other sinks:
-            its application is ``tidewheel-`` and the name.
-        partition_by: the columns by which a new table is divided. Empty text in them, which readers would take for
-            null, is an error.
+        name: the name of the sink, the same for all runs of this job and different from all other sinks of the table.
+            The application in the table's log is ``tidewheel-`` and this name.
+        partition_by: the partition columns of a new table. Empty text in them is an error, since readers would take it
+            for null.
         schema: the columns of a new table; by default those of the first epoch.
-        storage_options: options of the store, as deltalake takes them. A password is a `tidewheel.Secret`.
+        storage_options: the storage options of deltalake. A password is a `tidewheel.Secret`.
 
     Raises:
         GraphError: an argument is wrong, for example a password that is not a `Secret`.
@@ -89,7 +89,7 @@ class DeltaSink(Sink):
         self._try(lambda: self._store(epoch, parts))
 
     def last_committed(self) -> int | None:
-        """Return the epoch that the log has; raise DeltaError if the table does not fit."""
+        """Return the last epoch in the log; raise DeltaError if the table does not fit."""
         self._try(self._look)
         return None if self._table is None else self._last(self._table)
 

@@ -1,4 +1,4 @@
-"""The source of the versions of a table of Delta Lake: each is an epoch of the same number."""
+"""The source of the versions of a Delta Lake table: each version is an epoch with the same number."""
 
 import logging
 import re
@@ -26,7 +26,7 @@ LOGGER: Final = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 0.5
 _CHECKS_EVERY_S: Final = 10.0
-"""How often a reader without news compares the table with the one that it reads."""
+"""The seconds between two checks that the table is still the same one, while it has no new version."""
 _MOST_ROWS: Final = 65_536
 _MOST_PAIRS: Final = 2_000
 _IS_GONE: Final = re.compile(r"not found|No such file|NoSuchKey|404")
@@ -38,10 +38,10 @@ class DeltaPlace:
     """The position of a reader in the versions of a table.
 
     Attributes:
-        table: the id of the table; a table that was created anew has another one.
+        table: the id of the table; a table that was created anew has another id.
         version: the version that is being read.
-        rows: how many of its rows the reader has passed.
-        is_state: whether the reader reads all rows that the table has at this version, or only the version's own.
+        rows: the number of the version's rows already read.
+        is_state: True to read all rows of the table at this version; False to read only the rows that the version adds.
         end: the last version to read; None for no end.
     """
 
@@ -59,22 +59,22 @@ _Rows: TypeAlias = Iterator[Any]
 class DeltaSource(Source[Any]):
     """The versions of a table of Delta Lake, for `Dataflow.source`; needs the extra ``delta``.
 
-    Each version is an epoch of the same number. The first one has all rows that the table has, unless ``version`` says
-    where to begin. Without a key, later versions are appended rows, in Arrow tables. A version that removes or changes
-    rows then fails the job. With a key, a record is a pair of key and row, for `Stream.as_collection(upserts=True)`; a
-    deleted row is None. Versions that only compact files have no records.
+    Each version is an epoch with the same number. The first epoch has all rows of the table, unless ``version`` says
+    where to begin. Without a key, later epochs have the appended rows, as Arrow tables; a version that removes or
+    changes rows fails the job. With a key, a record is a pair of key and row, for `Stream.as_collection(upserts=True)`;
+    a deleted row is None. Versions that only compact files have no records.
 
-    The columns are those that the table has when the source is made. Columns that are added later are left out, with a
-    warning.
+    Columns added to the table after the source is made are left out, with a warning.
 
     Args:
         table: its path, or a URL such as ``s3://bucket/tides``.
-        key: the columns that identify a row, to read the change feed of a table with the property
-            ``delta.enableChangeDataFeed``. The key of a record is the value of the column, or a tuple of several.
+        key: the columns that identify a row. The source then reads the change feed, so the table needs the property
+            ``delta.enableChangeDataFeed``. The key of a record is the value of the column, or a tuple for several
+            columns.
         columns: the names of the columns to read; by default all.
         version: the first version to read. Rows from before are left out.
-        bounded: whether the source ends: with the version that is the last when the source is first opened.
-        storage_options: options of the store, as deltalake takes them. A password is a `tidewheel.Secret`.
+        bounded: True to end with the last version that exists when the source is first opened.
+        storage_options: the storage options of deltalake. A password is a `tidewheel.Secret`.
 
     Raises:
         GraphError: an argument is wrong, for example a password that is not a `Secret`.
@@ -127,7 +127,7 @@ class DeltaSource(Source[Any]):
         return pa.schema([schema.field(name) for name in names])
 
     def _refuse_bytes(self, divided: list[str]) -> None:
-        """Raise if a column by which the table is divided has bytes, which deltalake reads as their escaped text."""
+        """Raise if a partition column has bytes: deltalake would return them as escaped text."""
         import pyarrow as pa
 
         for name in divided:
@@ -138,7 +138,7 @@ class DeltaSource(Source[Any]):
                 )
 
     def partitions(self) -> list[Partition]:
-        """Return the only partition: the versions are in one order."""
+        """Return one partition, since versions have one order."""
         return ["versions"]
 
     def open(self, partition: Partition, position: DeltaPlace | None) -> Iterator[Fetched[Any] | Pause]:
@@ -157,7 +157,7 @@ class DeltaSource(Source[Any]):
                     self._update(table, place)
                     is_new = place.version <= table.version()
                 if is_new or time.monotonic() >= checked_s + _CHECKS_EVERY_S:
-                    # An update takes later versions of any table for those of its own.
+                    # ``update_incremental`` does not notice that the table was created anew.
                     self._check(self._address.open(), place)
                     checked_s = time.monotonic()
 
@@ -228,7 +228,7 @@ class DeltaSource(Source[Any]):
             raise DeltaError(f"{self!r}: version {place.version} has deletion vectors, which the source does not read")
 
     def _check_columns(self, number: int) -> None:
-        """Compare the columns that are read with those of a version that has changed the table."""
+        """Compare the columns of the source with the columns of a version that changes the table."""
         found = arrow_schema(self._address.open(number))
         for field in self.schema:
             is_there = field.name in found.names
@@ -245,7 +245,7 @@ class DeltaSource(Source[Any]):
     # ------------------------------------------------------------------ rows
 
     def _scanned(self, fragments: "Iterator[ParquetFileFragment]", place: DeltaPlace) -> _Rows:
-        """Yield the rows of files, except those that the reader has passed."""
+        """Yield the rows of files, except those already read."""
         from pyarrow.dataset import FileSystemDataset
 
         skipped = place.rows
@@ -269,12 +269,12 @@ class DeltaSource(Source[Any]):
         )
 
     def _pairs(self, batches: _Rows) -> _Rows:
-        """Yield pairs (key, row); rows as they are without a key."""
+        """Yield pairs (key, row) if the source has a key; else the rows unchanged."""
         for batch in batches:
             yield from [batch] if not self._key else _pieces(pairs(batch, self._key))
 
     def _changes(self, table: "DeltaTable", place: DeltaPlace) -> _Rows:
-        """Yield the new row of each key that a version changes, except those that the reader has passed."""
+        """Yield the new row of each key that a version changes, except those already read."""
         import pyarrow as pa
 
         try:

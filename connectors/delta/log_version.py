@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AddedFile:
-    """A file with new rows: its path, and the values of the columns by which the table is divided, as text."""
+    """A file with new rows: its path, and the values of the partition columns as text."""
 
     path: str
     divided: Mapping[str, str | None]
@@ -25,8 +25,8 @@ class LogVersion:
     """One version of a table.
 
     Attributes:
-        operation: its name, as given by the program that wrote it.
-        added: files with new rows, without those that a compaction has written.
+        operation: the operation's name, given by the program that wrote the version.
+        added: files with new rows; files that a compaction has written are left out.
         removes: whether rows were removed or rewritten.
         hides: whether a deletion vector hides rows of the added files.
         changes_table: whether columns or properties of the table were changed.
@@ -63,7 +63,7 @@ def read_version(files: "FileSystem", version: int) -> LogVersion:
 def fragments_of(
     added: Sequence[AddedFile], files: "FileSystem", parquet: "ParquetFileFormat", schema: "pa.Schema"
 ) -> "Iterator[ParquetFileFragment]":
-    """Yield the files that a version has added, for Arrow; some columns may be only in their paths."""
+    """Yield the files that a version has added, for Arrow, with their partition values, which files may lack."""
     for file in added:
         expression: Expression | None = None
         for name, text in file.divided.items():

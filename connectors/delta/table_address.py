@@ -1,4 +1,4 @@
-"""The address of a table and its opening: secrets are never kept, and errors say what to do."""
+"""Opening a table by its address, without keeping secrets; errors say what to do."""
 
 import os
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 _LIMITS: Final = {"timeout": "30s", "connect_timeout": "10s", "retry_timeout": "15s"}
-"""How long one call to a store may take, unless options say otherwise; the source or sink tries again itself."""
+"""The default time limits of one call to a store; the source or sink itself tries again."""
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _BACKTRACE: Final = re.compile(r"\n +0: .*", re.DOTALL)
@@ -34,7 +34,7 @@ class TableAddress:
     Args:
         kind: the class that opens the table, for errors.
         uri: a path, or a URL such as ``s3://bucket/table``.
-        options: of the store, as deltalake takes them; secrets are `Secret`.
+        options: the storage options of deltalake; a password is a `Secret`.
 
     Raises:
         GraphError: a password is not a `Secret`, or the address is neither a path nor a URL.
@@ -66,7 +66,7 @@ class TableAddress:
         return f"{self.kind}({self.uri!r})"
 
     def store_options(self) -> dict[str, str] | None:
-        """Return the options with the values of secrets, for one call."""
+        """Return the options for one call, with each `Secret` replaced by its value."""
         defaults = _LIMITS if "://" in self.uri else {}
         return {**defaults, **with_secrets(self.options)} or None
 
@@ -98,7 +98,7 @@ class TableAddress:
 
     @contextmanager
     def clear_errors(self) -> Iterator[None]:
-        """Turn the errors of a block into DeltaError, or into OSError if another attempt may succeed."""
+        """Convert the block's errors: to OSError if another attempt may succeed, else to DeltaError."""
         from deltalake.exceptions import CommitFailedError
 
         try:
@@ -116,7 +116,7 @@ class TableAddress:
 
 
 def said_by(error: Exception) -> str:
-    """Return the library's message on one line, without colours, secrets and places in its code."""
+    """Return the library's message on one line, without colours, secrets and source locations."""
     said = _BACKTRACE.sub("", _COLOURS.sub("", str(error))).replace("↳", "")
     return redacted(" ".join(said.split()))
 

@@ -1,6 +1,6 @@
 """Iceberg tables at the ends of a dataflow: `IcebergSource` reads appended snapshots, `IcebergSink` stores epochs.
 
-Imports here load no library; the extra ``iceberg`` is needed when you make one of them.
+Importing this package loads no library. Making a source or sink needs the extra ``iceberg``.
 """
 
 from tidewheel.connectors.iceberg.errors import IcebergError

@@ -1,4 +1,4 @@
-"""A table of a catalog and its loading: secrets are never kept, and errors say what to do."""
+"""Loading a table from a catalog, without keeping secrets; errors say what to do."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +23,8 @@ _PASSING: Final = (
     "TooManyRequestsError",
     "OperationalError",  # of SQLAlchemy, whose database is away or locked
 )
-"""The names of the errors after which another attempt may succeed, or shows what has become of the last one."""
+"""The names of the errors after which a caller tries again. The next attempt also shows whether the last one was
+committed."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -32,8 +33,8 @@ class CatalogTable:
 
     Args:
         kind: the class that loads the table, for errors.
-        catalog: the name of a catalog in the configuration of pyiceberg, or the properties of one with its ``name``.
-        table: the name of the table with its namespace.
+        catalog: the name of a catalog in pyiceberg's configuration, or the properties of a catalog, including ``name``.
+        table: the name of the table, including its namespace.
 
     Raises:
         GraphError: a password is not a `Secret`, or the name has no namespace.
@@ -66,7 +67,7 @@ class CatalogTable:
             return load_catalog(**{"name": "default", **with_secrets(self.catalog)})
 
     def load(self, catalog: "Catalog") -> "Table":
-        """Return the table in its present state; raise IcebergError if there is none."""
+        """Return the current table; raise IcebergError if there is none."""
         from pyiceberg.exceptions import NoSuchTableError
 
         with self.clear_errors():
@@ -85,7 +86,7 @@ class CatalogTable:
 
     @contextmanager
     def clear_errors(self) -> Iterator[None]:
-        """Turn the errors of a block into IcebergError, or into OSError if another attempt may succeed."""
+        """Convert the block's errors: to OSError if another attempt may succeed, else to IcebergError."""
         try:
             yield
         except IcebergError:

@@ -6,5 +6,5 @@ from tidewheel.progress.errors import TidewheelError
 class IcebergError(TidewheelError):
     """A catalog, a table or a record cannot be used, and another attempt would not help.
 
-    The message says what was found, where, and what to do. It has no passwords.
+    The message names the table, the problem and the remedy. It contains no passwords.
     """

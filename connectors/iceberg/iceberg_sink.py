@@ -1,8 +1,8 @@
-"""The sink that appends each epoch to an Iceberg table, as one snapshot with the epoch among its properties.
+"""The sink that appends each epoch to an Iceberg table, as one snapshot whose properties have the epoch.
 
 The sink loads the table, reads the last epoch from its snapshots, and appends to the loaded snapshot. The append fails
-if the table has a newer snapshot by then. The library would repeat it on the newer one, which may already have the
-epoch. So the library's own retries are off, and the sink loads the table again.
+if the table has a newer snapshot by then. The library would append to the newer snapshot, which may already have the
+epoch. So the library's retries are off, and the sink loads the table again.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,15 +29,15 @@ class IcebergSink(Sink):
     """An Iceberg table as the destination of `Stream.sink`; needs the extra ``iceberg``.
 
     Records are Arrow tables, dicts by column, named tuples or dataclasses. Columns that a record lacks are null. Each
-    epoch is appended as one snapshot, whose properties have the epoch. So a reader sees each epoch once and whole, and
-    other programs may write the table, too. The sink creates no table, and never changes the columns of one.
+    epoch is appended as one snapshot, whose properties have the epoch. So readers see each epoch once and whole. Other
+    programs may also write to the table. The sink neither creates a table nor changes its columns.
 
     Args:
-        catalog: the name of a catalog in the configuration of pyiceberg, or the properties of one with its ``name``. A
-            password there is a `tidewheel.Secret`.
-        table: the name of the table with its namespace, such as ``sea.tides``.
-        name: the name of the sink in the table, the same for all runs of this job and different from all other sinks:
-            its property is ``tidewheel.`` and the name.
+        catalog: the name of a catalog in pyiceberg's configuration, or the properties of a catalog, including ``name``.
+            A password in them is a `tidewheel.Secret`.
+        table: the name of the table, including its namespace, such as ``sea.tides``.
+        name: the name of the sink, the same for all runs of this job and different from all other sinks of the table.
+            The property of snapshots is ``tidewheel.`` and this name.
 
     Raises:
         GraphError: an argument is wrong, for example a password that is not a `Secret`.
@@ -99,7 +99,7 @@ class IcebergSink(Sink):
         return table
 
     def _last(self, table: "Table") -> int | None:
-        """Search for the latest snapshot of this sink, from the newest backwards."""
+        """Return the epoch of this sink's latest snapshot, searching backwards from the newest snapshot."""
         snapshot = table.current_snapshot()
         while snapshot is not None:
             found = None if snapshot.summary is None else snapshot.summary.additional_properties.get(self._property)

@@ -1,4 +1,4 @@
-"""The source of the snapshots of an Iceberg table: each is an epoch, with the snapshot's sequence number."""
+"""The source of the snapshots of an Iceberg table: the epoch of each snapshot is its sequence number."""
 
 import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ class IcebergPlace:
     """The position of a reader in the snapshots of a table.
 
     Attributes:
-        table: the UUID of the table; a table that was created anew has another one.
-        behind: the last snapshot that was read; None before the first one.
-        reading: the snapshot that is being read; None between two.
-        rows: how many of its rows the reader has passed.
-        is_state: whether the reader reads all rows that the table has at this snapshot, or only the snapshot's own.
+        table: the UUID of the table; a table that was created anew has another UUID.
+        behind: the last snapshot that was read completely; None before the first one.
+        reading: the snapshot that is being read; None between two snapshots.
+        rows: the number of that snapshot's rows already read.
+        is_state: True to read all rows of the table at this snapshot; False to read only the rows that it appends.
         epoch: the epoch of the next row, or an earlier one.
         end: the last snapshot to read, of a bounded source; 0 if the table had none.
     """
@@ -48,20 +48,19 @@ class IcebergPlace:
 class IcebergSource(Source[Any]):
     """The appended snapshots of an Iceberg table, for `Dataflow.source`; needs the extra ``iceberg``.
 
-    Records are rows of Arrow tables. Each snapshot is an epoch: its sequence number. The first one has all rows that
-    the table has, unless ``after`` says where to begin. A snapshot that deletes or overwrites rows fails the job. One
-    that only rewrites files has no records.
+    Records are rows of Arrow tables. The epoch of a snapshot is its sequence number. The first epoch has all rows of
+    the table, unless ``after`` says where to begin. A snapshot that deletes or overwrites rows fails the job. A
+    snapshot that only rewrites files has no records.
 
-    The columns are those that the table has when the source is made. Columns that are added later are left out, with a
-    warning.
+    Columns added to the table after the source is made are left out, with a warning.
 
     Args:
-        catalog: the name of a catalog in the configuration of pyiceberg, or the properties of one with its ``name``. A
-            password there is a `tidewheel.Secret`.
-        table: the name of the table with its namespace, such as ``sea.tides``.
+        catalog: the name of a catalog in pyiceberg's configuration, or the properties of a catalog, including ``name``.
+            A password in them is a `tidewheel.Secret`.
+        table: the name of the table, including its namespace, such as ``sea.tides``.
         columns: the names of the columns to read; by default all.
         after: the id of a snapshot; only rows that were appended later are read.
-        bounded: whether the source ends: with the snapshot that is the last when the source is first opened.
+        bounded: True to end with the last snapshot that exists when the source is first opened.
 
     Raises:
         GraphError: an argument is wrong, for example a password that is not a `Secret`.
@@ -98,7 +97,7 @@ class IcebergSource(Source[Any]):
         return repr(self._named)
 
     def partitions(self) -> list[Partition]:
-        """Return the only partition: the snapshots are in one order."""
+        """Return one partition, since snapshots have one order."""
         return ["snapshots"]
 
     def open(self, partition: Partition, position: IcebergPlace | None) -> Iterator[Fetched[Any] | Pause]:
@@ -214,7 +213,7 @@ class IcebergSource(Source[Any]):
         return True
 
     def _check_columns(self, table: "Table") -> None:
-        """Compare the columns that are read with those of the table, if the table's have changed."""
+        """Compare the columns of the source with the columns of the table, if the table's columns have changed."""
         if table.metadata.current_schema_id == self._known_schema:
             return
         found = table.schema()

@@ -1,6 +1,6 @@
 """Kafka: `KafkaSource` reads topics, `KafkaSink` stores epochs in a topic.
 
-Importing this package loads no client; the extra ``kafka`` is needed when you make one of the two.
+Importing this package loads no client. Making a source or sink needs the extra ``kafka``.
 """
 
 from tidewheel.connectors.kafka.errors import KafkaError

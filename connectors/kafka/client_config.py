@@ -23,7 +23,10 @@ _OURS: Final = frozenset(
         "transactional.id",
     }
 )
-"""The properties on which the promises of sources and sinks stand."""
+"""The properties that sources and sinks set themselves, because their guarantees depend on them."""
+
+_MOST_BYTES: Final = 1_000_000
+"""The default of ``message.max.bytes``."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -31,7 +34,7 @@ class ClientConfig:
     """The servers and further properties of a client; picklable, without its passwords.
 
     Raises:
-        GraphError: a password is not a `Secret`, or the source or sink itself sets a given property.
+        GraphError: a password is not a `Secret`, or only the source or sink may set a given property.
         KafkaError: the extra ``kafka`` is not installed.
     """
 
@@ -47,9 +50,14 @@ class ClientConfig:
         if ours := sorted(_OURS & self.given.keys()):
             raise GraphError(f"{self.kind}: config has {', '.join(ours)}, which the {self.kind} sets itself: remove it")
 
-    def properties(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the properties for a client, with the values of secrets, read now.
+    @property
+    def most_bytes(self) -> int:
+        """The largest size of a record that the client sends."""
+        return int(self.given.get("message.max.bytes", _MOST_BYTES))
 
-        Properties of the user replace ``defaults``.
+    def properties(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the properties for a client, with each `Secret` replaced by its value.
+
+        The user's properties replace ``defaults``.
         """
         return {**defaults, **with_secrets(self.given), "bootstrap.servers": self.servers}

@@ -1,10 +1,10 @@
 """A producer that writes epochs, each completely in one short transaction.
 
 The transaction also commits the epoch's number, as the offset of a private group. So epoch and number become visible
-together, and between two epochs no transaction is open that would delay readers. A new producer with the same name ends
-what the last one has left open; the last one cannot write any more.
+together. No transaction is open between two epochs, since it would delay readers. A new producer with the same name
+ends the open transaction of the previous producer, which can no longer write.
 
-Source: the read-process-write transactions of KIP-98, with the epoch in the place of an input's offset.
+Source: the read-process-write transactions of KIP-98, with the epoch in place of an input's offset.
 """
 
 import logging
@@ -22,15 +22,37 @@ _WITHIN_S: Final = 30.0
 Encoded = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int | None]
 """Value, key, headers and timestamp in ms of a record."""
 
+_OVERHEAD: Final = 36
+"""The bytes of a record, besides its key, value and headers, that the client counts for ``message.max.bytes``."""
+
+
+def wire_size(record: Encoded) -> int:
+    """Return the size that the client compares with ``message.max.bytes``.
+
+    >>> wire_size((b"high", b"Brest", (("hour", b"4"),), None))
+    52
+    """
+    value, key, headers, _ = record
+    size = _OVERHEAD + len(value or b"") + len(key or b"")
+    for name, data in headers:
+        for part in (name.encode(), data or b""):
+            size += len(part) + _varint_size(len(part))
+    return size
+
+
+def _varint_size(number: int) -> int:
+    """Return the bytes of a number in the variable length of Kafka, which also has a sign."""
+    return max(1, -(-(2 * number).bit_length() // 7))
+
 
 class EpochWriter:
     """The only writer with its name. A call raises ConnectionError if another attempt may succeed, else `KafkaError`.
 
-    Do not use it after an error. A new writer asks the broker which epoch is the last.
+    Do not use it after an error: make a new writer, which asks the broker for the last epoch.
 
     Args:
         group: the private group; it is also the transactional id.
-        transactions: if False, an idempotent producer writes an epoch, and its number is committed afterwards.
+        transactions: False to write an epoch with an idempotent producer, and commit its number afterwards.
     """
 
     def __init__(self, config: ClientConfig, topic: str, group: str, *, transactions: bool) -> None:
@@ -63,7 +85,7 @@ class EpochWriter:
 
     @property
     def last(self) -> int | None:
-        """The last epoch that readers see."""
+        """Return the last epoch that readers see."""
         offset = self._client.committed(self._topic, 0)
         return None if offset is None else offset - 1
 
@@ -105,7 +127,7 @@ class EpochWriter:
             raise self._kafka.KafkaException(failed[0])
 
     def _abort(self, error: BaseException) -> None:
-        """Abort a transaction that has failed; if the broker does not hear of it, the next writer aborts it."""
+        """Abort a transaction that has failed. If the broker cannot be reached, the next writer aborts it."""
         is_fenced = isinstance(error, self._kafka.KafkaException) and error.args[0].name() in FENCED
         if not is_fenced:
             try:

@@ -1,4 +1,4 @@
-"""The errors of the Kafka client: those after which another attempt may succeed, and the others."""
+"""The errors of the Kafka client, divided by whether another attempt may succeed."""
 
 import re
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ REFUSED: Final = frozenset(
         "_SSL",
     }
 )
-"""The errors of a client that a broker refuses."""
+"""The errors with which a broker refuses a client."""
 
 FENCED: Final = frozenset({"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "_FENCED"})
-"""The errors of a producer whose transactional id another one has."""
+"""The errors of a producer whose transactional id another producer has taken over."""
 
 _PASSING: Final = frozenset(
     {
@@ -80,7 +80,7 @@ _REMEDIES: Final = {
 
 
 def is_end(error: Any) -> bool:
-    """Tell whether a message marks the end of its partition, which the client reports as an error."""
+    """Tell whether an "error" of the client only marks the end of a partition."""
     return bool(error.name() == "_PARTITION_EOF")
 
 
@@ -104,7 +104,7 @@ def failure(error: Any, what: str) -> Exception:
 
     Args:
         error: the error, of class ``confluent_kafka.KafkaError``.
-        what: the beginning of the message, which says what has failed.
+        what: the action that has failed; the message begins with it.
     """
     said = f"{what}: {_STATE.sub('', error.str())} ({error.name()})"
     if passes(error):
@@ -141,12 +141,12 @@ class Trouble:
         return self.latest is not None and (self.is_down or is_refused(self.latest))
 
     def behind(self, error: Any) -> Any:
-        """Return the error of the connection if it explains ``error``, such as a timeout; else ``error``."""
+        """Return the connection's error if it may have caused ``error``, such as a timeout; else ``error``."""
         return self.latest if self.latest is not None and passes(error) else error
 
     @contextmanager
     def explained(self, what: str) -> Iterator[None]:
-        """Raise errors of the client in the block as `failure` makes them."""
+        """Convert the client's errors in the ``with`` block, by `failure`."""
         from confluent_kafka import KafkaException
 
         try:

@@ -1,6 +1,7 @@
 """The formats of values and keys in topics. Without a format they are bytes.
 
-A format is pickled to the workers. There it makes its coders, with a client of the schema registry if it needs one.
+A format is pickled and sent to the workers. Each worker makes its own encoders and decoders, and the client of the
+schema registry if there is one.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +30,7 @@ class Format(ABC):
 
 
 def as_bytes(data: Any) -> bytes:
-    """Return bytes unchanged, as a sink does without a format; raise TypeError for anything else."""
+    """Return bytes unchanged, for a sink without a format; raise TypeError for anything else."""
     if not isinstance(data, bytes):
         raise TypeError(f"it is of type {type(data).__name__}, and without a format it has to be bytes")
     return data
@@ -40,8 +41,8 @@ class Json(Format):
     """JSON, by msgspec.
 
     Args:
-        type: the type to which values are decoded and against which they are checked: a `msgspec.Struct`, a dataclass,
-            or a type such as ``dict[str, int]``; by default any.
+        type: values are decoded to this type and checked against it: a `msgspec.Struct`, a dataclass, or a type such as
+            ``dict[str, int]``; by default any.
 
     >>> Json(dict[str, int]).decoder("tides", "value")(b'{"Brest": 4}')
     {'Brest': 4}

@@ -11,9 +11,9 @@ class KafkaRecord(msgspec.Struct, frozen=True):
     Attributes:
         value: the value, in the format of the source or sink. None is a tombstone, which deletes its key in a compacted
             topic.
-        key: the key, in its format; None if it has none. Records with the same key are in one partition, in order.
+        key: the key, in its format; None without a key. Records with the same key are in one partition, in order.
         headers: pairs of a name and bytes.
-        timestamp_ms: the event time, in milliseconds since 1970. For None, a sink writes the time at which it sends.
+        timestamp_ms: the event time, in milliseconds since 1970. A sink replaces None by the time at which it sends.
         topic: the topic from which it was read; a sink ignores it.
         partition: its partition in that topic.
         offset: its offset in that partition.

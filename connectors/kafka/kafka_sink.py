@@ -9,7 +9,7 @@ from typing import Any
 from tidewheel.batches import batches
 from tidewheel.batches.batches import Batch
 from tidewheel.connectors.kafka.client_config import ClientConfig
-from tidewheel.connectors.kafka.epoch_writer import Encoded, EpochWriter
+from tidewheel.connectors.kafka.epoch_writer import Encoded, EpochWriter, wire_size
 from tidewheel.connectors.kafka.errors import KafkaError
 from tidewheel.connectors.kafka.formats import Encode, Format, Part, as_bytes
 from tidewheel.connectors.kafka.kafka_record import KafkaRecord
@@ -26,17 +26,17 @@ class KafkaSink(Sink):
 
     The records of the stream are `KafkaRecord`; the workers encode their values and keys. Worker 0 writes each epoch in
     one transaction, which also records the epoch's number. So readers of committed records see each epoch once and
-    completely. Records with the same key keep their order from epoch to epoch.
+    completely. Records with the same key are written in the order of their epochs.
 
     Args:
         servers: the address of a broker, or several with commas between them.
         topic: the name of the topic.
         name: the name of the sink at the brokers: the same for all runs of this job, and different from all other
             sinks. Its transactional id, and the group that records the last epoch, are ``tidewheel-`` and this name.
-        value: the format of values, such as `Json`; with None they are bytes.
+        value: the format of values, such as `Json`; None for bytes.
         key: the format of keys.
-        transactions: False writes without transactions, for brokers or users that cannot have them. A crash may then
-            double an epoch.
+        transactions: False writes without transactions, if the broker or its access rights rule them out. A crash may
+            then write an epoch twice.
         config: further properties of librdkafka, such as ``security.protocol``. A password is a `tidewheel.Secret`.
 
     Raises:
@@ -73,9 +73,26 @@ class KafkaSink(Sink):
 
     def prepare(self, epoch: Time, records: Batch) -> list[Encoded]:
         """Encode records; the result travels to worker 0."""
-        if self._encoders is None:
-            self._encoders = self._encoder(self._value, "value"), self._encoder(self._key, "key")
-        return [self._encoded(epoch, record) for record in batches.records(records)]
+        self._begin()
+        return [self._encoded(record, epoch) for record in batches.records(records)]
+
+    def refused(self, records: Batch) -> dict[int, Exception]:
+        """Return the records that have no such format, or are larger than ``message.max.bytes`` of ``config``."""
+        self._begin()
+        found: dict[int, Exception] = {}
+        most = self._config.most_bytes
+        for place, record in enumerate(batches.records(records)):
+            try:
+                size = wire_size(self._encoded(record))
+            except KafkaError as error:
+                found[place] = error
+                continue
+            if size > most:
+                found[place] = KafkaError(
+                    f"{self._group}: a record for topic {self._topic!r} has {size:,} bytes, and message.max.bytes of "
+                    f"config allows {most:,}. It is {record!r:.200}"
+                )
+        return found
 
     def commit(self, epoch: Time, parts: list[list[Encoded]]) -> None:
         """Write an epoch, unless the brokers already have it."""
@@ -100,7 +117,7 @@ class KafkaSink(Sink):
             raise
 
     def last_committed(self) -> int | None:
-        """Return the last epoch, as the group records it."""
+        """Return the last epoch that the group has recorded."""
         with closing(TopicClient(self._config, self._group)) as client:
             offset = self.retry.call(lambda: client.committed(self._topic, 0))
         return None if offset is None else offset - 1
@@ -114,13 +131,18 @@ class KafkaSink(Sink):
     def _encoder(self, chosen: Format | None, part: Part) -> Encode:
         return as_bytes if chosen is None else chosen.encoder(self._topic, part)
 
-    def _encoded(self, epoch: Time, record: Any) -> Encoded:
+    def _begin(self) -> None:
+        if self._encoders is None:
+            self._encoders = self._encoder(self._value, "value"), self._encoder(self._key, "key")
+
+    def _encoded(self, record: Any, epoch: Time = None) -> Encoded:
+        of = "" if epoch is None else f" of epoch {epoch!r}"
         if not isinstance(record, KafkaRecord):
             raise KafkaError(
-                f"{self._group}: epoch {epoch!r} has {record!r:.200}, which is no KafkaRecord. Make one of it before, "
-                "as by map(lambda order: KafkaRecord(order, key=order.customer))"
+                f"{self._group}: a record{of} is no KafkaRecord, but {record!r:.200}. Make one of it before, as by "
+                "map(lambda order: KafkaRecord(order, key=order.customer))"
             )
-        assert self._encoders is not None, "prepare has made them"
+        assert self._encoders is not None, "_begin has made them"
         of_value, of_key = self._encoders
         try:
             return (
@@ -131,6 +153,6 @@ class KafkaSink(Sink):
             )
         except Exception as error:
             raise KafkaError(
-                f"{self._group}: a record of epoch {epoch!r} for topic {self._topic!r} has no such format: "
+                f"{self._group}: a record{of} for topic {self._topic!r} has no such format: "
                 f"{type(error).__name__}: {error}. It is {record!r:.200}"
             ) from error

@@ -1,6 +1,7 @@
 """A Kafka consumer that joins no group: it looks up topics, reads one partition, and commits offsets.
 
-A member of a group gets its partitions from the group, at some time or never. This consumer is told which one it reads.
+A group would assign partitions to its members whenever it likes. This consumer reads the partition that its caller
+names.
 """
 
 import logging
@@ -33,7 +34,7 @@ class TopicClient:
     """A client for one thread. A call raises ConnectionError if another attempt may succeed, else `KafkaError`.
 
     Args:
-        group: the group whose committed offsets it reads and writes; None if it needs none.
+        group: the group whose committed offsets the client reads and writes; None if it does neither.
     """
 
     def __init__(self, config: ClientConfig, group: str | None = None) -> None:
@@ -83,7 +84,7 @@ class TopicClient:
         return int(found.offset) if found.offset >= 0 else None
 
     def committed(self, topic: str, number: int) -> int | None:
-        """Return the offset that the group has committed, also in a transaction; None if there is none."""
+        """Return the offset that the group has committed, inside or outside a transaction; None if there is none."""
         partition = self._kafka.TopicPartition(topic, number)
         what = f"the committed offset of topic {topic!r}, partition {number}, at {self._servers} is not known"
         (found,) = self._ask(what, lambda wait_s: self._consumer.committed([partition], timeout=wait_s))
@@ -93,7 +94,7 @@ class TopicClient:
 
     @property
     def group_metadata(self) -> Any:
-        """Return what a producer needs to commit an offset of the group in a transaction."""
+        """The metadata with which a producer commits an offset of the group in a transaction."""
         return self._consumer.consumer_group_metadata()
 
     def commit(self, topic: str, number: int, offset: int) -> None:
@@ -120,9 +121,9 @@ class TopicClient:
         self._consumer.assign([self._kafka.TopicPartition(topic, number, offset)])
 
     def take(self, wait_s: float) -> list[Any]:
-        """Return messages as soon as there are some, or none after ``wait_s``.
+        """Return messages as soon as there are some; after ``wait_s`` seconds without any, an empty list.
 
-        The last may be the end of the partition.
+        The last message may mark the end of the partition.
         """
         first = self._consumer.poll(wait_s)
         if first is None:
@@ -135,7 +136,7 @@ class TopicClient:
     # ------------------------------------------------------------------ trouble
 
     def _ask(self, what: str, call: Callable[[float], T]) -> T:
-        """Make a call that may have to wait for a connection; ``what`` describes it for errors."""
+        """Make a call that may have to wait for a connection; ``what`` describes the call for errors."""
         until_s = time.monotonic() + _ANSWERS_WITHIN_S
         while True:
             try:

@@ -1,1 +1,1 @@
-"""Rows in Ray's object store, block by block, owned by the driver or an actor: what Spark and Ray Data share."""
+"""Blocks of rows in Ray's object store, owned by the driver or an actor; the common part of Spark and Ray Data."""

@@ -1,4 +1,4 @@
-"""The wait of a worker's loop for a Ray object."""
+"""A wait for a Ray object that does not block the worker's loop."""
 
 import time
 from collections.abc import Generator
@@ -15,10 +15,10 @@ _POLL_SECONDS = 0.005
 
 
 def arrival(reference: ObjectRef[T], seconds: float) -> Generator[Pause, None, T]:
-    """Return an object once it is there; other sources and operators of the worker go on meanwhile.
+    """Return an object when it arrives; meanwhile the worker's other sources and operators go on.
 
     Raises:
-        ray.exceptions.RayError: it cannot be had; GetTimeoutError after so many seconds.
+        ray.exceptions.RayError: the object is lost. GetTimeoutError: it has not arrived within ``seconds``.
     """
     deadline = time.monotonic() + seconds
     while not ray.wait([reference], timeout=0)[0]:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 def epoch_slices(table: "pa.Table", column: str) -> "Iterator[tuple[int, pa.Table]]":
     """Yield ``(epoch, rows)`` for each run of equal values in ``column``, of integers without nulls.
 
-    The slices are zero-copy, and make up the table again. A table sorted by ``column`` has one slice per epoch. The
-    cost is one pass over one column plus a constant per epoch.
+    The slices are zero-copy; together, in order, they are the table. A table sorted by ``column`` has one slice per
+    epoch. The cost is one pass over one column plus a constant per slice.
 
     >>> import pyarrow as pa
     >>> [(epoch, rows.num_rows) for epoch, rows in epoch_slices(pa.table({"day": [3, 3, 5]}), "day")]

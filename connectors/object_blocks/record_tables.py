@@ -17,14 +17,14 @@ _TIMES = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """Who reads the tables.
+    """The reader of the tables: Spark or Ray Data.
 
     Attributes:
         name: its name, for messages.
-        whole: what it makes of all tables, for messages.
-        call: the function that the program has called.
+        whole: the name of its result, such as "DataFrame", for messages.
+        call: the name of the function that the program has called, for messages.
         error: the type of its errors.
-        columns: returns a schema with the types that it reads, given the name of the schema's origin for errors.
+        columns: converts a schema to types that the reader can read; the second argument names the schema in errors.
     """
 
     name: str
@@ -35,14 +35,14 @@ class TableReader:
 
 
 class RecordTables:
-    """Converts batches to tables of one schema: the given schema, or that of the first batch.
+    """Converts batches to tables of one schema: the given one, or the first batch's.
 
-    Columns are cast to the types that the reader reads, without changes of values.
+    Columns are cast to types that the reader can read; values never change.
 
     Args:
-        reader: who reads the tables.
-        schema: the schema of the batches; None for the first batch's.
-        time: the added column with the time of each row, None for none.
+        reader: the reader of the tables.
+        schema: the schema of the batches; None to use the first batch's.
+        time: the name of an added column with the time of each row; None adds no column.
 
     Attributes:
         columns: the schema without the time column; None until it is known.
@@ -73,7 +73,7 @@ class RecordTables:
             )
 
     def tables(self, messages: Iterable[tuple[Any, Any]]) -> Iterator[pa.Table]:
-        """Yield ``(time, batch)`` as tables; raises as `table` does."""
+        """Yield a table for each ``(time, batch)``; raise as `table` does."""
         tables = (self.table(at, batch) for at, batch in messages)
         return (table for table in tables if table is not None)
 
@@ -81,8 +81,8 @@ class RecordTables:
         """Return ``batch`` as a table; None for an empty list without a known schema.
 
         Raises:
-            TidewheelError: of the reader's type: the batch has another schema, or a kind or values without columns for
-                the reader, or its time does not fit the time column.
+            TidewheelError: an error of the reader's type. The batch has another schema, it cannot become columns that
+                the reader can read, or its time does not fit into the time column.
         """
         where = f"the batch at time {time!r}"
         table = self._table(batch, where)
@@ -166,7 +166,7 @@ class RecordTables:
 
 
 def _refuse_fractions(values: Iterable[Any], kind: pa.DataType) -> None:
-    """Raise if ``values`` has a fraction although ``kind`` is of integers: Arrow would silently cut it off."""
+    """Raise if ``values`` has a fraction and ``kind`` is an integer type: Arrow would silently truncate it."""
     present = [value for value in values if value is not None]
     if pa.types.is_integer(kind):
         fraction = next((value for value in present if isinstance(value, Real) and value % 1 != 0), None)

@@ -1,7 +1,6 @@
 """Batches of a dataflow as blocks in Ray's object store, which this process owns.
 
-The captured batches of a running job do not pass this process: each worker makes blocks on its own node, and they
-outlive it.
+Each worker of a running job makes blocks of its captured batches on its own node. The blocks outlive the worker.
 """
 
 import logging
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 BLOCK_BYTES = 16 * 2**20
-"""The least size of a block, in bytes, before the next begins."""
+"""The size in bytes at which a block is complete and the next begins."""
 
 SILENCE_SECONDS = 120.0
-"""The longest time in which a worker makes one block."""
+"""A worker that makes no block for as many seconds is an error."""
 
 MakeBlock: TypeAlias = "Callable[[Sequence[pa.Table]], Any]"
-"""Makes a block of tables of one schema, at least one."""
+"""Makes a block from one or more tables of the same schema."""
 
 
 class StoredBlock(NamedTuple):
@@ -44,19 +43,19 @@ class StoredBlock(NamedTuple):
 
 
 def stored_blocks(source: Any, rows: RecordTables, make: MakeBlock) -> list[StoredBlock]:
-    """Store the rows of ``source``, which this reads to its end; return the blocks, none of them empty.
+    """Read ``source`` to its end and store its rows; return the blocks, none of them empty.
 
-    Afterwards ``rows`` knows the columns, if a batch or a schema has told them.
+    Afterwards ``rows.columns`` is set, unless there is neither a batch nor a schema.
 
     Args:
-        source: what `Job.captured` returns, an iterable of messages with ``.time`` and ``.batch``, or an object whose
+        source: the result of `Job.captured`, an iterable of messages with ``.time`` and ``.batch``, or an object whose
             ``epochs()`` yields epochs with ``.time`` and ``.batches``.
         rows: makes tables of the batches.
         make: makes a block, here or on a worker.
 
     Raises:
-        TidewheelError: of the type of the reader: the batches cannot become tables of one schema, or a worker makes no
-            block for two minutes.
+        TidewheelError: an error of the reader's type. The batches cannot become tables of one schema, or a worker makes
+            no block for two minutes.
     """
     blocks = _made_by_workers(source, rows, make) if isinstance(source, CapturedOnWorkers) else None
     if blocks is None:
@@ -65,14 +64,14 @@ def stored_blocks(source: Any, rows: RecordTables, make: MakeBlock) -> list[Stor
 
 
 def put_block(tables: "Sequence[pa.Table]", make: MakeBlock) -> StoredBlock:
-    """Store a block of tables of one schema, at least one."""
+    """Store a block of one or more tables of the same schema."""
     import ray
 
     return StoredBlock(ray.put(make(tables)), sum(table.nbytes for table in tables))
 
 
 def in_blocks(tables: "Iterable[pa.Table]") -> "Iterator[list[pa.Table]]":
-    """Yield ``tables`` in groups of about ``BLOCK_BYTES``, with large ones cut up; none without rows."""
+    """Yield ``tables`` in groups of about ``BLOCK_BYTES``; cut up large tables, leave out empty ones."""
     block: list[pa.Table] = []
     size = 0
     for table in tables:
@@ -89,7 +88,7 @@ def in_blocks(tables: "Iterable[pa.Table]") -> "Iterator[list[pa.Table]]":
 
 
 def known_columns(rows: RecordTables) -> "pa.Schema":
-    """Return the columns of all tables; raise the reader's error if nothing has told them."""
+    """Return the columns of all tables; raise the reader's error if there is neither a batch nor a schema."""
     if rows.schema is None:
         said = f"there is no batch to take the columns of the {rows.reader.whole} from: pass schema= to"
         raise rows.reader.error(f"{said} {rows.reader.call}")
@@ -112,9 +111,9 @@ def messages(source: Any, reader: TableReader) -> Iterator[tuple[Any, Any]]:
 
 
 def _made_by_workers(captured: CapturedOnWorkers, rows: RecordTables, make: MakeBlock) -> list[StoredBlock] | None:
-    """Have each worker make blocks of what it keeps, on its node; return them worker by worker.
+    """Have each worker make blocks of its captured batches, on its node; return None if the workers are gone.
 
-    Returns None if the workers are gone.
+    The blocks are in the order of the workers.
     """
     import ray
 

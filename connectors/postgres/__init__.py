@@ -1,6 +1,6 @@
 """Postgres: `PostgresChanges` reads the changes of tables, `PostgresSink` stores epochs in a table.
 
-Importing this package loads no library; the extra ``postgres`` is needed when you make one of the two.
+Importing this package loads no library. Making a source or sink needs the extra ``postgres``.
 """
 
 from tidewheel.connectors.postgres.epoch_rows import Deleted

@@ -1,4 +1,4 @@
-"""The facts about a publication in the database's own catalog."""
+"""The tables of a publication, read from the database's catalog."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,8 @@ def published_tables(connection: "Connection[Any]", publication: str) -> tuple[P
     """Return the tables of a publication.
 
     Raises:
-        PostgresError: there is no such publication, it leaves out kinds of changes, or the log does not identify the
-            rows of a table.
+        PostgresError: there is no such publication, it does not publish all kinds of changes, or the log does not
+            identify the rows of a table.
     """
     version = connection.info.server_version
     if version < LEAST_VERSION:

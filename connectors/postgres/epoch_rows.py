@@ -1,4 +1,4 @@
-"""The part of an epoch that a sink prepares: rows by columns, one for each key, and the keys to be deleted."""
+"""The rows of an epoch as a sink prepares them: one row for each key, and the keys to be deleted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Deleted:
     """A record that lets a `PostgresSink` delete the row with a key.
 
     Attributes:
-        key: the value of the key's column, or a tuple of the values of its columns.
+        key: the value of the key column, or a tuple for several columns.
     """
 
     key: Any
@@ -32,7 +32,7 @@ class EpochRows:
     Attributes:
         columns: the names of their columns.
         rows: an Arrow table with these columns, or tuples.
-        deleted: the keys of rows to delete; ``rows`` has none with such a key.
+        deleted: the keys of rows to delete; ``rows`` has no row with such a key.
     """
 
     columns: tuple[str, ...]
@@ -41,15 +41,15 @@ class EpochRows:
 
 
 def epoch_rows(batch: Batch, columns: Sequence[str], key: Sequence[str]) -> EpochRows:
-    """Return the rows of a batch; of several with the same key, the last.
+    """Return the rows of a batch; if several have the same key, only the last.
 
     Args:
         batch: tuples in the order of ``columns``, dicts, `Deleted`, or an Arrow table.
         columns: the columns of the table.
-        key: the columns by which a row replaces another; empty to keep all rows.
+        key: a row replaces an earlier row with the same values in these columns; empty to keep all rows.
 
     Raises:
-        PostgresError: a record is none of these, or has other columns than the table or than the first record.
+        PostgresError: a record has another type, or columns that the table or the first record lacks.
 
     >>> epoch_rows([(1, "low"), (2, "low"), (1, "high"), Deleted(2)], ["hour", "tide"], ["hour"])
     EpochRows(columns=('hour', 'tide'), rows=[(1, 'high')], deleted=[(2,)])

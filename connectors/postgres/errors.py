@@ -1,10 +1,10 @@
-"""The error of a database that cannot be used as it is."""
+"""The error of a database that a source or sink cannot use."""
 
 from tidewheel.progress.errors import TidewheelError
 
 
 class PostgresError(TidewheelError):
-    """A database, a table or a slot is not as the source or sink needs it; another attempt does not help.
+    """A database, table or slot does not fit the source or sink; another attempt does not help.
 
-    The message says what was found, where, and what to do. It contains no passwords.
+    The message names the database object, the problem and the remedy. It contains no passwords.
     """

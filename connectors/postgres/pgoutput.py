@@ -1,4 +1,4 @@
-"""The messages of Postgres's output plugin pgoutput, version 1 of its protocol, without I/O.
+"""The messages of pgoutput, the output plugin of Postgres, in version 1 of its protocol; without I/O.
 
 Source: "Logical Replication Message Formats" of the documentation of Postgres.
 """
@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 
 class Unchanged(Enum):
-    """The value of a column that the log leaves out: it is stored outside of its row, and was not updated."""
+    """Stands for a value that the log leaves out: a large value, stored outside its row, that was not updated."""
 
     UNCHANGED = "unchanged"
 
@@ -47,7 +47,7 @@ class RelationColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table as it is from here on. It comes before the table's first change in each reading."""
+    """The columns of a table from this message on; the server sends it before a table's first change."""
 
     oid: int
     name: str
@@ -64,7 +64,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A changed row: after the change and, if the log has it, before the change.
+    """A changed row: the new row and, if the log has it, the old row.
 
     ``old`` has only the key's columns, unless the log identifies rows by all columns.
     """
@@ -97,7 +97,7 @@ _OID: Final = Struct(">I")
 _COUNT: Final = Struct(">H")
 _COLUMN_TYPE: Final = Struct(">Ii")
 _OTHERS: Final = b"OYM"
-"""Origins, types and messages, which change no row."""
+"""The message types for origins, types and messages, which change no row."""
 
 
 class FormatError(ValueError):
@@ -120,7 +120,7 @@ def lsn_text(lsn: int) -> str:
 
 
 def decode(message: bytes) -> Message | None:
-    """Return the message in some bytes; None if it changes no row. Raise FormatError if the bytes are no message.
+    """Decode a message; return None if it changes no row. Raise FormatError if the bytes are not a message.
 
     >>> decode(bytes.fromhex("44 00004008 4b 0002 74 00000001 37 6e"))
     Delete(relation=16392, old=(b'7', None))
@@ -186,7 +186,7 @@ def _name(message: bytes, at: int) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class _Values:
-    """Reads the values of a row; ``at`` is the offset after those read so far."""
+    """Reads the values of a row; ``at`` is the offset of the next value."""
 
     message: bytes
     at: int

@@ -1,4 +1,4 @@
-"""The place of a reader of changes, in the copy of the tables or in the log. Snapshots keep it."""
+"""The position of a reader of changes, in the copy of the tables or in the log. Snapshots contain it."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -9,8 +9,8 @@ class TableColumn:
     """A column of a table.
 
     Attributes:
-        type_oid: the number of its type.
-        value_oid: the number of the type of its values: for a domain, its base type; otherwise the same.
+        type_oid: the OID of its type.
+        value_oid: the OID of the type of its values: the base type of a domain; otherwise ``type_oid``.
     """
 
     name: str
@@ -23,11 +23,11 @@ class PublishedTable:
     """A table of a publication, as it was when the copy began.
 
     Attributes:
-        oid: its number, which stays when it is renamed.
-        name: its name with its schema, as records have it.
-        columns: the columns that rows in records have.
+        oid: its OID, which stays the same when the table is renamed.
+        name: its schema and name, as in records.
+        columns: the columns of rows in records.
         key: the indexes of the columns by which the log identifies a row.
-        row_filter: the condition that published rows meet, as SQL; None if all rows are published.
+        row_filter: the publication's row filter, as SQL; None if all rows are published.
     """
 
     oid: int
@@ -45,7 +45,7 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The tables that a reader copies, and whose changes it then follows.
+    """The tables that a reader copies first and then follows in the log.
 
     Attributes:
         system: the number that identifies the server's data.
@@ -59,7 +59,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class CopyPlace:
-    """A place in the copy: in the table with a number, after a key, or at the table's beginning."""
+    """A place in the copy: the index of a table, and the last key read; None before the first row."""
 
     copied: Copied
     table: int = 0
@@ -67,7 +67,7 @@ class CopyPlace:
 
     @property
     def lsn(self) -> int:
-        """The place from which on the log is still needed."""
+        """The LSN from which the log is still needed."""
         return self.copied.slot_lsn
 
 
@@ -76,9 +76,9 @@ class LogPlace:
     """A place in the log.
 
     Attributes:
-        lsn: the place after a transaction.
-        records: how many records of the next transaction the reader has passed.
-        whole_lsn: the copy may contain changes up to this place; only after it do the records agree with the database.
+        lsn: the LSN after a transaction.
+        records: the number of records of the next transaction already read.
+        whole_lsn: the copy may contain changes up to this LSN. From there on, the records agree with the database.
     """
 
     copied: Copied

@@ -1,14 +1,15 @@
 """The source of the changes of tables: first a copy of them, then each transaction of the log.
 
-The copy has the tables as they were when the slot was made, so no change is missing or doubled. The copy is a unit, and
-so is a transaction: no epoch ends within it. A copy that continues after a crash reads the remaining rows as they are
-then. Its unit lasts until the changes since the slot was made have brought all rows to the same moment.
+The copy has the tables as they were when the slot was made, so no change is missing or doubled. The copy and each
+transaction are units: no epoch ends within one. A copy that continues after a crash reads the remaining rows in their
+current state. Its unit then also contains the changes made since the slot's creation. So all rows are of the same
+moment when the unit ends.
 """
 
 import logging
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -21,7 +22,7 @@ from tidewheel.connectors.postgres.slot import Slot
 from tidewheel.connectors.postgres.table_changes import Record, TableChanges
 from tidewheel.connectors.postgres.table_copy import Texts, copy_tables
 from tidewheel.host.retry import Retry
-from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source, Unit
 from tidewheel.runtime.description.secret import Secret
 from tidewheel.runtime.errors import ConfigError
 
@@ -39,11 +40,11 @@ _TELLS_AFTER_S: Final = 5.0
 _NAME: Final = re.compile(r"[a-z0-9_]{1,40}")
 
 _Reading: TypeAlias = Generator[Fetched[Record] | Pause, None, LogPlace]
-"""What yields batches and returns the place behind them."""
+"""Yields batches, and returns the place after them."""
 
 
 class PostgresChanges(Source[Record]):
-    """The tables of a publication of Postgres 15 or later, and all their changes, for `Dataflow.source`.
+    """The tables of a publication in Postgres 15 or later, and all their changes, for `Dataflow.source`.
 
     A record is a pair ``(key, row)``, for `Stream.as_collection(upserts=True)`. The key is a tuple of the table's name
     and the values of the key columns, such as ``("public.tides", 7)``. The row is a tuple of all columns, None if the
@@ -54,8 +55,8 @@ class PostgresChanges(Source[Record]):
 
     Args:
         conninfo: a connection string of libpq, or a URI, without a password; its user has the attribute REPLICATION.
-        slot: the source makes a replication slot with the name ``tidewheel_<slot>``. Drop it with
-            `pg_drop_replication_slot` when no job needs it any more, since the server keeps the log for it.
+        slot: the source makes a replication slot with the name ``tidewheel_<slot>``, for which the server keeps its
+            log. Drop the slot with `pg_drop_replication_slot` when no job needs it any more.
         publication: the name of the publication; by default the slot's name.
         password: the password, as a `Secret`; None if a password file or service file has it, or none is needed.
 
@@ -78,7 +79,7 @@ class PostgresChanges(Source[Record]):
         return f"PostgresChanges({self._slot.name!r}, {self._slot.server!r})"
 
     def partitions(self) -> list[Partition]:
-        """Return the slot as the only partition, since its transactions have one order."""
+        """Return the slot as the only partition, since transactions have one order."""
         return [self._slot.name]
 
     def open(self, partition: Partition, position: Place | None) -> Iterator[Fetched[Record] | Pause]:
@@ -99,6 +100,13 @@ class PostgresChanges(Source[Record]):
         """Let the server forget the log before this place."""
         if isinstance(position, LogPlace):
             self._slot.advance(position.lsn)
+
+    def behind(self, partition: Partition, position: Place | None) -> Mapping[Unit, float] | None:
+        """Return how many bytes the log of the server has after a place; None until the slot is made."""
+        if position is None:
+            return None
+        with self._slot.session() as connection:
+            return {"bytes": max(0, self._slot.end_of_log(connection) - position.lsn)}
 
     def _wait_for_turn(self, connection: "Connection[Any]") -> Iterator[Pause]:
         until_s = time.monotonic() + _WAITS_S
@@ -148,7 +156,7 @@ class PostgresChanges(Source[Record]):
         read_to, told = place.lsn, set[str]()
         moved_s = beaten_s = time.monotonic()
         while True:
-            end, began_s = copy.end_of_log(), time.monotonic()
+            end, began_s = self._slot.end_of_log(connection), time.monotonic()
             if end > read_to:
                 before = place
                 place = yield from _transactions(copy.read(end), changes, place)
@@ -173,10 +181,7 @@ class PostgresChanges(Source[Record]):
 
 
 def _transactions(messages: Iterable[Message], changes: TableChanges, place: LogPlace) -> _Reading:
-    """Yield the records of transactions, several transactions or a part of one at a time.
-
-    Return the place after them.
-    """
+    """Yield records, of several transactions or of a part of one at a time; return the place after them."""
     batch: list[Record] = []
     sent, seen = place, 0
     for message in messages:

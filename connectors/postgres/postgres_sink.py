@@ -1,15 +1,17 @@
 """The sink that stores each epoch in a table, in one transaction together with the epoch's number.
 
-An epoch is copied into a temporary table, and merged from there. So a reader sees complete epochs, and a crash leaves
-nothing behind. The same database has a table ``tidewheel_epochs``, with the last epoch of each sink.
+The sink copies an epoch into a temporary table, and merges it from there. So readers see complete epochs, and a crash
+leaves nothing behind. A table ``tidewheel_epochs`` in the same database has the last epoch of each sink.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from tidewheel.batches.batches import Batch, is_arrow, records
+from tidewheel.connectors.base.refused_records import refused_records
 from tidewheel.connectors.postgres.epoch_rows import EpochRows, epoch_rows
 from tidewheel.connectors.postgres.errors import PostgresError
 from tidewheel.connectors.postgres.server import Server, composed, equal, names_of, one_row, said_by
@@ -30,7 +32,7 @@ _LOCK: Final = 0x74696465  # "tide"; its holder may create the table of epochs
 _LEAST_VERSION: Final = 150000  # the first version with MERGE
 _PIECE_ROWS: Final = 100_000
 _TWICE: Final = ("21000", "23505")
-"""The codes of the errors of a key that occurs twice."""
+"""The error codes for a key that occurs twice."""
 
 
 class PostgresSink(Sink):
@@ -38,8 +40,8 @@ class PostgresSink(Sink):
 
     Records are tuples in the order of the table's columns, dicts by column, or Arrow tables. Without a key, each record
     is inserted. With a key, a record replaces the row with the same key, and `Deleted(key)` deletes the row. If an
-    epoch has several records with one key, the last counts. So send the records of a key to one worker, with
-    `Stream.exchange`.
+    epoch has several records with one key, the last one counts. To keep their order, send all records of a key to one
+    worker, with `Stream.exchange`.
 
     Args:
         conninfo: a connection string of libpq, or a URI, without a password.
@@ -79,10 +81,30 @@ class PostgresSink(Sink):
         return f"PostgresSink({self._table!r}, {self._server!r})"
 
     def prepare(self, epoch: Time, records: Batch) -> EpochRows:
-        """Return the last row of each key and the deleted keys; `commit` stores them."""
+        """Return the last row of each key and the deleted keys."""
         if not self._columns:
             self.last_committed()
         return epoch_rows(records, self._columns, self._key)
+
+    def refused(self, records: Batch) -> dict[int, Exception]:
+        """Return the records that do not fit into the columns of the table, or break a check of it.
+
+        The server takes them into a temporary table, and forgets them. Unique keys, foreign keys and triggers are not
+        tried, since they depend on other rows.
+        """
+        if not self._columns:
+            self.last_committed()
+        found: dict[int, Exception] = {}
+
+        def look(connection: "Connection[Any]") -> None:
+            with connection.transaction(force_rollback=True):
+                query = "CREATE TEMPORARY TABLE {} (LIKE {} INCLUDING CONSTRAINTS)"
+                connection.execute(composed(query, self._tried, self._target))
+                attempt = partial(self._try_rows, connection)
+                found.update(refused_records(records, attempt, _is_of_a_record))
+
+        self._try(look)
+        return found
 
     def commit(self, epoch: Time, parts: list[Any]) -> None:
         """Merge an epoch into the table and record its number, in one transaction."""
@@ -91,7 +113,7 @@ class PostgresSink(Sink):
         self._try(lambda connection: self._store(connection, epoch, parts))
 
     def last_committed(self) -> Time | None:
-        """Return the last epoch of this sink that the database has; raise PostgresError if the table does not fit."""
+        """Return the last epoch of this sink in the database; raise PostgresError if the table does not fit."""
         last: list[int | None] = []
 
         def look(connection: "Connection[Any]") -> None:
@@ -115,6 +137,22 @@ class PostgresSink(Sink):
         except self._server.passing_errors as error:
             raise PostgresError(f"{self!r}: no success for {self.retry.within_s:g} s: {str(error).strip()}") from error
 
+    @property
+    def _tried(self) -> "Identifier":
+        from psycopg.sql import Identifier
+
+        return Identifier("pg_temp", "tidewheel_tried")
+
+    def _try_rows(self, connection: "Connection[Any]", records: Batch) -> None:
+        """Copy records into the table for attempts, and take that back."""
+        part = epoch_rows(records, self._columns, self._key)
+        with connection.transaction(force_rollback=True):
+            query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND attnotnull"
+            for (name,) in connection.execute(query, (self._tried.as_string(connection),)).fetchall():
+                if name not in part.columns:  # the table has a value of its own for it
+                    connection.execute(composed("ALTER TABLE {} ALTER {} DROP NOT NULL", self._tried, names_of([name])))
+            _copy(connection, self._tried, part.columns, part.rows)
+
     # ------------------------------------------------------------------ the transaction of an epoch
 
     def _store(self, connection: "Connection[Any]", epoch: int, parts: list[EpochRows]) -> None:
@@ -136,7 +174,10 @@ class PostgresSink(Sink):
         return bool(one_row(connection, "SELECT to_regclass(%s) IS NOT NULL", "tidewheel_epochs")[0])
 
     def _note(self, connection: "Connection[Any]", epoch: int) -> bool:
-        """Record an epoch; return False if it is committed already. A second writer waits here for the first one."""
+        """Record an epoch; return False if it is committed already.
+
+        If another writer's transaction is open, wait for its end.
+        """
         if not self._has_epochs(connection):
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             query = "CREATE TABLE IF NOT EXISTS tidewheel_epochs (sink text PRIMARY KEY, epoch bigint NOT NULL)"
@@ -220,6 +261,14 @@ class PostgresSink(Sink):
         self._columns = columns
 
 
+def _is_of_a_record(error: Exception) -> bool:
+    """Tell whether a record is at fault: its form, a value, or a value that has no form in SQL."""
+    from psycopg import DataError, IntegrityError, ProgrammingError
+
+    has_no_form = isinstance(error, ProgrammingError) and error.sqlstate is None
+    return has_no_form or isinstance(error, PostgresError | DataError | IntegrityError)
+
+
 def _copy(connection: "Connection[Any]", table: "Identifier", columns: Sequence[str], rows: Any) -> None:
     if is_arrow(rows) and not all(map(_has_text, rows.schema.types)):
         rows = [tuple(row.values()) for row in records(rows)]
@@ -235,7 +284,7 @@ def _copy(connection: "Connection[Any]", table: "Identifier", columns: Sequence[
 
 
 def _has_text(kind: "pa.DataType") -> bool:
-    """Tell whether Arrow writes values of a type in the form that Postgres reads."""
+    """Tell whether Postgres can read the text that Arrow writes for values of this type."""
     from pyarrow import types
 
     tests = ("boolean", "integer", "floating", "decimal", "string", "large_string", "date", "timestamp", "null")

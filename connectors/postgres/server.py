@@ -1,4 +1,4 @@
-"""The connection of a source or sink to its server: the password is never kept, and each wait ends."""
+"""Connecting a source or sink to its server, without keeping the password; each wait has a time limit."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -24,10 +24,10 @@ SETTINGS: Final = {
     "tcp_user_timeout": "60000",
     "client_encoding": "UTF8",
 }
-"""What a connection has unless its string says otherwise: a server that has vanished is noticed within a minute."""
+"""The default settings of a connection: it notices within a minute that a server has vanished."""
 
 _OPTIONS: Final = "-c lock_timeout=30s -c client_connection_check_interval=5s"
-"""Settings of each session: locks are waited for in turns, and the server ends what a dead process waits for."""
+"""Settings of each session: a wait for a lock has a time limit, and the server ends the queries of a dead client."""
 
 _SECRETS: Final = ("password", "sslpassword")
 _REFUSED: Final = re.compile(
@@ -72,7 +72,7 @@ class Server:
         try:
             return dict(conninfo_to_dict(self.conninfo))
         except (ProgrammingError, TypeError):
-            # The error of libpq quotes what may be a part of a password.
+            # The error of libpq may quote a part of a password.
             raise ConfigError(
                 f"{self.kind}: its connection string is none of libpq. It is such as 'host=db dbname=shop user=tides', "
                 "or 'postgresql://db/shop'"
@@ -86,7 +86,7 @@ class Server:
         """Return a connection that commits each statement separately.
 
         Args:
-            replicates: whether it accepts commands of the replication protocol, and waits for locks without a time
+            replicates: True for a connection that accepts replication commands, and waits for locks without a time
                 limit.
 
         Raises:
@@ -113,21 +113,21 @@ class Server:
 
     @property
     def passing_errors(self) -> tuple[type[Exception], ...]:
-        """The errors after which another attempt may succeed: the server is away, starting, or takes no connections."""
+        """The errors of a server that is away, is starting, or accepts no connections: another attempt may succeed."""
         from psycopg import OperationalError
 
         return OperationalError, OSError
 
     @contextmanager
     def connected(self, what: str) -> "Iterator[psycopg.Connection[Any]]":
-        """Connect for a block; raise PostgresError about ``what`` for an error that another attempt cannot solve."""
+        """Connect for a ``with`` block. Raise PostgresError about ``what`` if another attempt cannot succeed."""
         with refusals(what), self.connect() as connection:
             yield connection
 
 
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
-    """Raise PostgresError, about ``what``, for an error of the block that another attempt cannot solve."""
+    """Convert an error in the ``with`` block to PostgresError about ``what``, if another attempt cannot succeed."""
     import psycopg
 
     try:
@@ -154,19 +154,19 @@ def one_row(connection: "psycopg.Connection[Any]", query: Any, *given: Any) -> t
 
 
 def composed(query: str, *parts: Any) -> "Composed":
-    """Return a query: constant text, with ``parts`` such as names in place of its braces."""
+    """Return a query with ``parts``, such as names, in place of its braces."""
     from psycopg.sql import SQL
 
     return SQL(query).format(*parts)
 
 
 def names_of(columns: Iterable[str]) -> "Composed":
-    """Return names with commas between them."""
+    """Return quoted names with commas between them."""
     return equal(columns, "{0}", ", ")
 
 
 def equal(columns: Iterable[str], form: str = "old.{0} = new.{0}", between: str = " AND ") -> "Composed":
-    """Return a piece of SQL for each column; by default a condition that two tables are equal in all of them."""
+    """Return ``form`` for each column, joined by ``between``; by default the condition that all columns are equal."""
     from psycopg.sql import SQL, Identifier
 
     return SQL(between).join(SQL(form).format(Identifier(name)) for name in columns)

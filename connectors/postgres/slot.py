@@ -1,7 +1,7 @@
-"""A replication slot, used by SQL alone.
+"""A replication slot, read by SQL functions instead of the replication protocol.
 
-The server keeps the log from the slot's saved place on. The slot is read through a copy, a temporary slot that ends
-with its connection. The copy moves with each reading; the slot itself moves only when a place is saved.
+The server keeps the log from the slot's place on. The source reads through a copy of the slot, a temporary slot that
+ends with its connection. Reading moves the copy; the slot itself moves only when a snapshot has saved a place.
 """
 
 from collections.abc import Generator, Iterator
@@ -37,7 +37,7 @@ _SESSION: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """An exported snapshot: a state of all tables that other connections can read, and its place in the log."""
+    """An exported snapshot: the state of all tables at one LSN, which other connections can read."""
 
     name: str
     lsn: int
@@ -60,20 +60,20 @@ class Slot:
 
     @contextmanager
     def session(self) -> "Iterator[Connection[Any]]":
-        """Connect for a block, with settings that make the texts of values the same everywhere."""
+        """Connect for a ``with`` block, with settings that make the texts of values the same everywhere."""
         with self.server.connected(f"PostgresChanges, {self}") as connection:
             for name, value in _SESSION.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
             yield connection
 
     def is_mine(self, connection: "Connection[Any]") -> bool:
-        """Tell whether this connection is now the one that reads the slot; it stays so until it ends."""
+        """Reserve the slot for this connection until it ends; return False if another one has reserved it."""
         return bool(one_row(connection, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", self.name)[0])
 
     def create(self, connection: "Connection[Any]") -> "Generator[Exported | None]":
-        """Make the slot anew, and yield the state of the tables where it begins, valid until the next step.
+        """Make the slot anew; yield the state of the tables where it begins, valid until this generator goes on.
 
-        Open transactions have to end first; meanwhile this yields None twice a second.
+        The server waits until open transactions have ended; meanwhile this yields None twice a second.
         """
         from psycopg.errors import error_from_result
         from psycopg.pq import ExecStatus
@@ -102,7 +102,7 @@ class Slot:
             yield Exported(name.decode(), lsn_of(place.decode()))
 
     def check(self, connection: "Connection[Any]", place: Place) -> None:
-        """Raise PostgresError if the slot does not have the whole log from a place on."""
+        """Raise PostgresError if the slot no longer has the complete log from a place on."""
         query = "SELECT system_identifier, pg_current_wal_flush_lsn() FROM pg_control_system()"
         system, end = one_row(connection, query)
         if system != place.copied.system:
@@ -133,8 +133,12 @@ class Slot:
                 f"restored from an older state. {AGAIN}"
             )
 
+    def end_of_log(self, connection: "Connection[Any]") -> int:
+        """Return the place after everything that is durable in the log of the server."""
+        return lsn_of(one_row(connection, "SELECT pg_current_wal_flush_lsn()")[0])
+
     def advance(self, lsn: int) -> None:
-        """Let the server forget the log before a place; an earlier place than before has no effect."""
+        """Let the server delete the log before an LSN; an LSN earlier than the slot's has no effect."""
         with self.server.connected(f"PostgresChanges, {self}") as connection:
             query = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s"
             found = connection.execute(query, (self.name,)).fetchone()
@@ -144,7 +148,7 @@ class Slot:
                 connection.execute("SELECT pg_replication_slot_advance(%s, %s)", (self.name, lsn_text(lsn)))
 
     def copy(self, connection: "Connection[Any]", lsn: int) -> "SlotCopy":
-        """Copy the slot, from a place in the log on; the copy ends with the connection."""
+        """Return a copy of the slot that begins at an LSN; the copy ends with the connection."""
         name = f"{self.name}_{connection.info.backend_pid}"
         made = one_row(connection, "SELECT lsn FROM pg_copy_logical_replication_slot(%s, %s, true)", self.name, name)
         if lsn_of(made[0]) < lsn:
@@ -165,12 +169,8 @@ class SlotCopy:
     publication: str
     has_more: bool = False
 
-    def end_of_log(self) -> int:
-        """Return the place after everything that is durable in the log."""
-        return lsn_of(one_row(self.connection, "SELECT pg_current_wal_flush_lsn()")[0])
-
     def read(self, end: int) -> Iterator[Message]:
-        """Read complete transactions, from the last read one up to a place in the log."""
+        """Yield the messages of complete transactions, after the last read transaction and up to an LSN."""
         query = composed(
             "SELECT data FROM pg_logical_slot_get_binary_changes({}, {}, {}, 'proto_version', '1', "
             "'publication_names', {})",

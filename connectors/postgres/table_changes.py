@@ -1,8 +1,8 @@
 """The conversion of a slot's messages to records, without I/O.
 
 A record is a pair of key and row. The key is a tuple of the table's name and the values of its key. The row is a tuple
-of all columns that were copied, None if it was deleted. A table may be renamed and get more columns. New columns and
-new tables are not in records, since they were not copied.
+of all copied columns; None if it was deleted. A table may be renamed or get more columns. Records leave out new columns
+and new tables, since they were not copied.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ from tidewheel.connectors.postgres.places import PublishedTable
 
 Record: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...] | None]
 Load: TypeAlias = Callable[[PublishedTable, Sequence[bytes | None]], tuple[Any, ...]]
-"""Makes values of the texts of all columns of a table."""
+"""Converts the texts of all columns of a table to values."""
 
 AGAIN: Final = "To copy the tables again, start the job with another slot= and another folder of snapshots"
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The places of the copied columns in the messages of a table; also whether they identify rows by all columns."""
+    """The indexes of the copied columns in a table's messages, and whether all columns identify a row."""
 
     table: PublishedTable
     places: tuple[int, ...]
@@ -30,14 +30,14 @@ class _Layout:
 
 
 class TableChanges:
-    """Makes records of the changes of tables.
+    """Converts the changes of tables to records.
 
     Args:
         tables: the tables that were copied.
         load: converts texts to values.
 
     Attributes:
-        left_out: the names of new tables and columns whose changes were left out.
+        left_out: the names of new tables and columns, whose changes were left out.
     """
 
     def __init__(self, tables: Sequence[PublishedTable], load: Load) -> None:
@@ -51,7 +51,7 @@ class TableChanges:
         """Return the records of a message.
 
         Raises:
-            PostgresError: a table has changed in a way that records cannot express.
+            PostgresError: the definition of a table has changed in a way that records cannot express.
         """
         if isinstance(message, Relation):
             self._layouts[message.oid] = self._layout_of(message)

@@ -19,12 +19,12 @@ _MOST_ROWS: Final = 2_000
 def copy_tables(
     connection: "Connection[Any]", place: CopyPlace, whole_lsn: int
 ) -> Generator[Fetched[Record], None, LogPlace]:
-    """Yield the rows of tables from a place on, in a unit that does not end; return the place in the log that follows.
+    """Yield the rows of tables from a place on; return the place in the log that follows. The unit does not end here.
 
     Args:
-        connection: is in a transaction that sees the tables as they were at one moment.
+        connection: a connection in a transaction that sees the tables at one moment.
         place: the place in the copy to begin at.
-        whole_lsn: the place in the log of that moment.
+        whole_lsn: the LSN of that moment.
     """
     copied = place.copied
     for number, table in enumerate(copied.tables):
@@ -61,7 +61,7 @@ def _query(table: PublishedTable, after: tuple[Any, ...] | None) -> "Composed":
 
 
 class Texts:
-    """Converts texts to values, by the types of columns, as psycopg does."""
+    """Converts texts to values by the types of their columns, as psycopg does."""
 
     def __init__(self, connection: "Connection[Any]") -> None:
         from psycopg import DataError

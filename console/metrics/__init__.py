@@ -1,1 +1,1 @@
-"""The metrics of jobs, made of their telemetry: the document with which a job describes itself once a second."""
+"""The metrics of jobs, made from telemetry, the document with which a job describes itself once a second."""

@@ -26,12 +26,12 @@ class _Target(Protocol):
 class TelemetryExport:
     """Exports the metrics of one job once a second, while its ``with`` block and the job run.
 
-    The last numbers exported are those at the end of the block.
+    The last exported numbers are those at the end of the block.
 
     Args:
-        job: the job's name, as ``job.name`` has it.
-        to: ``"ray"`` sets metrics of Ray, which each node of the cluster exports for Prometheus. ``"opentelemetry"``
-            uses the meter and tracer providers that the program has set, and needs the extra ``otel``.
+        job: the job's name, ``job.name``.
+        to: ``"ray"`` sets Ray metrics, which each node of the cluster exports for Prometheus. ``"opentelemetry"`` uses
+            the meter and tracer providers that the program has set, and needs the extra ``otel``.
         timeout_s: how long to wait for the job, in seconds.
 
     Raises:
@@ -60,7 +60,7 @@ class TelemetryExport:
             self._target.end()
 
     def _show_last(self) -> None:
-        """Show the changes of the last second, by a new subscription, which receives a document at once."""
+        """Export the last changes: a new subscription receives the current document immediately."""
         job = self._reader.job
         if LOCAL_CATALOG.lookup(f"{TELEMETRY}{job}") is None and not membership():
             return  # it has ended, and this process need not look for a cluster

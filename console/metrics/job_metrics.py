@@ -1,7 +1,7 @@
 """The metrics of jobs: their names, and their samples in a telemetry document; no I/O.
 
 Names follow Prometheus: counters end in ``_total``, units are seconds and bytes, and the name of a share ends in
-``_ratio``. The values of labels are bounded: present and recent jobs, and the parts of their dataflows. No label has a
+``_ratio``. The values of labels are bounded: current and recent jobs, and the parts of their dataflows. No label has a
 time, a key or a record as its value.
 """
 
@@ -16,20 +16,20 @@ Document: TypeAlias = Mapping[str, Any]
 """The telemetry document of one job."""
 
 STATES = ("paused", "running", "going back", "complete", "failed", "stopped", "lost")
-"""The states of a job; the last one is that of a job whose telemetry has stopped coming."""
+"""The states of a job; the last one is for a job whose telemetry no longer arrives."""
 
 KEPT_S = 600.0
-"""The time for which an ended job still has metrics, in seconds, so that a scraper sees how the job has ended."""
+"""The seconds for which an ended job still has metrics, so that a scraper sees how the job has ended."""
 
 _GONE = frozenset({"dead", "silent"})
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric, which all parts of a kind have, such as all operators.
+    """One metric of all parts of a kind, such as all operators.
 
     Args:
-        key: the key of the number in the document of each part, where it may be missing.
+        key: the key of the number in each part's document; it may be missing.
     """
 
     name: str
@@ -96,6 +96,19 @@ METRICS = tuple(
             ("input_waited_seconds_total", "Time that feeders have waited to be let in.", "seconds_waited"),
             ("input_open", "1 if an input is open, otherwise 0.", "is_open"),
         ],
+        "sources": [
+            ("source_records_total", "Records that a source has read.", "records"),
+            ("source_partitions", "Partitions of a source that have not ended.", "partitions"),
+            ("source_lag_records", "Records that a source has not read yet, if it can tell.", "lag_records"),
+            ("source_lag_bytes", "Bytes that a source has not read yet, if it can tell.", "lag_bytes"),
+            ("source_lag_seconds", "Seconds for which a source is behind, if it can tell.", "lag_seconds"),
+        ],
+        "sinks": [
+            ("sink_records_total", "Records that a sink has committed.", "records"),
+            ("sink_epochs_total", "Epochs that a sink has committed.", "epochs"),
+            ("sink_waiting_epochs", "Epochs that have records at a sink and are not committed.", "waiting"),
+            ("sink_committed_timestamp_seconds", "When a sink committed last, in seconds since 1970.", "committed"),
+        ],
         "loops": [
             ("loop_open_epochs", "Epochs that go round a loop now.", "epochs"),
             ("loop_latest_round", "The latest round in which an epoch of a loop is.", "latest"),
@@ -148,7 +161,7 @@ def labels_of(metric: Metric) -> tuple[str, ...]:
 
 
 def is_past(document: Document, now: float) -> bool:
-    """Tell whether a job has ended too long before ``now`` to have metrics; ``now`` is in seconds since 1970."""
+    """Tell whether a job has ended more than `KEPT_S` before ``now``, in seconds since 1970."""
     has_ended = _mapping(document.get("job")).get("state") in STATES[3:]
     return has_ended and now - (_number(document.get("at")) or now) > KEPT_S
 
@@ -156,7 +169,8 @@ def is_past(document: Document, now: float) -> bool:
 def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] = METRICS) -> Iterator[Sample]:
     """Yield the samples of one job; none if it has ended long ago.
 
-    Each metric and labels occur once. Missing or malformed numbers are left out. ``now`` is in seconds since 1970.
+    Each pair of metric and labels occurs once. Missing or malformed numbers are left out. ``now`` is in seconds since
+    1970.
     """
     if is_past(document, now):
         return
@@ -171,7 +185,7 @@ def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] 
 
 
 _Things: TypeAlias = Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]
-"""The things of one section: the labels of each thing, and its numbers by key."""
+"""The parts of one section, such as operators: each part's labels, and its numbers by key."""
 
 
 def _info(document: Document) -> _Things:
@@ -231,12 +245,14 @@ _SECTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[Document], _Things]]] =
     "edges": (("edge", "source", "target"), _edges),
     "probes": (("probe", "kind"), _probes),
     "inputs": (("input",), lambda document: (((name,), each) for name, each in _section(document, "inputs"))),
+    "sources": (("source",), lambda document: (((name,), each) for name, each in _section(document, "sources"))),
+    "sinks": (("sink",), lambda document: (((name,), each) for name, each in _section(document, "sinks"))),
     "loops": (("loop",), _loops),
     "workers": (("worker",), _workers),
     "topics": (("topic", "partition"), _topics),
     "snapshots": ((), lambda document: iter([((), _mapping(document.get("snapshots")))])),
 }
-"""By section: the labels of its things, except the job, and the function that yields the things."""
+"""For each section, the labels of its parts, except the job, and the function that yields the parts."""
 
 
 def _progress(thing: Mapping[str, Any], newest: int | None) -> Mapping[str, int]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1"}
+_WITH_UNIT = frozenset(f"_{unit}" for unit in _UNITS)
 _SCOPE = "tidewheel"
 _making = threading.Lock()
 _shown: dict[str, Document] = {}
@@ -31,7 +32,8 @@ def instrument_name(metric: Metric) -> tuple[str, str]:
     name = metric.name.removesuffix("_total")
     stem, _, last = name.rpartition("_")
     is_unit = last in _UNITS and stem.count("_") > 1  # not tidewheel_edge_bytes
-    return (stem if is_unit else name).replace("_", ".", 2), _UNITS.get(last, "")
+    is_one_of = sum(other.name.removeprefix(stem) in _WITH_UNIT for other in METRICS) > 1  # lag in seconds and bytes
+    return (stem if is_unit and not is_one_of else name).replace("_", ".", 2), _UNITS.get(last, "")
 
 
 class OpenTelemetry:
@@ -90,7 +92,7 @@ class OpenTelemetry:
         )
 
     def end(self) -> None:
-        """End the spans; the metrics of an ended job are observed for ten more minutes."""
+        """End the spans; the metrics of an ended job are exported for ten more minutes."""
         last = _shown.get(self._job)
         if last is not None and not View(last).has_ended:
             del _shown[self._job]

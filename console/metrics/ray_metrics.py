@@ -1,4 +1,4 @@
-"""The metrics of a job as metrics of Ray, which each node of a cluster exports for Prometheus."""
+"""The metrics of a job as Ray metrics, which each node of a cluster exports for Prometheus."""
 
 import threading
 import time
@@ -9,11 +9,11 @@ from tidewheel.console.metrics.job_metrics import Document, Metric, labels_of, s
 _MOST_JOBS = 100
 _counting = threading.Lock()
 _counted: dict[str, dict[tuple[str, ...], float]] = {}
-"""The counts that Ray has of the last 100 jobs in this process. A second export of a job continues from its counts."""
+"""The counts in Ray of the last 100 jobs in this process. A second export of a job continues from these counts."""
 
 
 class RayMetrics:
-    """Sets metrics of Ray to the numbers of a job; Ray exports them with names that begin with ``ray_tidewheel_``.
+    """Sets Ray metrics to the numbers of a job; Ray exports them with names that begin with ``ray_tidewheel_``.
 
     The process must be part of a Ray cluster. A metric keeps its last number until the process ends.
     """
@@ -31,7 +31,7 @@ class RayMetrics:
                 self._of(sample.metric).inc(more, tags)
 
     def _more(self, counted: tuple[str, ...], value: float) -> float:
-        """Return how much a counter has grown; a counter that has fallen has begun again at zero."""
+        """Return the growth of a counter; a counter that has fallen has restarted at zero."""
         with _counting:
             job = _counted[self._job] = _counted.pop(self._job, {})
             for name in [*_counted][:-_MOST_JOBS]:

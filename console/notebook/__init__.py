@@ -1,1 +1,1 @@
-"""Live views in the cells of a notebook: a job, an explanation, and a chart of a topic."""
+"""Live views in the cells of a notebook: of a job, an explanation, or a chart of a topic."""

@@ -1,7 +1,7 @@
 """The feed of a notebook's view: a thread that reads a job or topic, and sends the page's content to the browser.
 
-While a kernel runs a cell, it receives nothing from the browser. So the feed begins at once. It sends full pages until
-a view has reported, and then changes.
+While a kernel runs a cell, it receives nothing from the browser. So the feed begins without a request. It sends full
+pages until a view has reported, and then changes.
 """
 
 import logging
@@ -50,7 +50,7 @@ class Feed:
     Args:
         read: returns a reader; called on the feed's thread.
         send: sends a message to all views; thread-safe.
-        when_idle: calls a function when the kernel runs no cell; thread-safe. None if the kernel cannot do that.
+        when_idle: calls a function once the kernel runs no cell; thread-safe. None if the kernel does not support this.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Feed:
         return self._thread is not None
 
     def start(self) -> None:
-        """Begin to read, unless all has been read."""
+        """Begin to read, unless everything has been read."""
         with self._lock:
             self._is_wanted, self._quiet = True, 0
             if self._thread is None and not self._page.shown.is_last:

@@ -9,9 +9,9 @@ from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
 
 
 def job_widget(job: str, chosen: tuple[str, str] = ("none", "")) -> LiveWidget:
-    """Return a live view of a job; with a choice such as ``("probe", "done")`` it is brief.
+    """Return a live view of a job, or a brief view for ``chosen`` such as ``("probe", "done")``.
 
-    The view has subscribed when this returns, so it shows the end of a job that is about to end.
+    When this returns, the view has subscribed, so it also shows the end of a job that is about to end.
 
     Raises:
         UnknownTopic: the job has ended.

@@ -12,10 +12,10 @@ from tidewheel.console.notebook.page_module import page_module
 
 
 class LiveWidget(AnyWidget):
-    """A view of the page. It is fed until it is closed, or the last view of it in the browser.
+    """A widget that shows the page. It is fed until it, or its last view in the browser, is closed.
 
     Attributes:
-        chosen: what to show first, such as ``["probe", "done"]``, which makes the view of a job brief.
+        chosen: the part to show first, such as ``["probe", "done"]``, which makes the view of a job brief.
     """
 
     _esm = page_module()

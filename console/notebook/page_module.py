@@ -1,7 +1,7 @@
 """The page's scripts and styles as one JavaScript module, which a notebook loads without any request.
 
-A notebook loads one module for a widget, and imports by relative paths fail in it. So the module contains the texts of
-the page's files, and makes addresses for them, by which they import each other.
+A notebook loads one module for a widget, in which imports by relative paths fail. So the module contains the texts of
+the page's files, and makes URLs by which they import each other.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Final
 _ENTRY: Final = "widget.js"
 _STYLES: Final = ("vendor/uPlot.css", "page.css", "graph.css")
 _CLASSIC: Final = "vendor/uPlot.js"
-"""A script that is no module: it makes one global name."""
+"""A script that is not a module: it defines one global name."""
 
 _IMPORTED = re.compile(r' from "\./([^"]+)";')
 _MODULE: Final = """

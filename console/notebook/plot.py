@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidewheel.console.notebook.live_widget import LiveWidget
 
 EVERY_S: Final = 0.25
-"""The least time between two drawings of a chart, in seconds."""
+"""The shortest time between two drawings of a chart, in seconds."""
 MOST_POINTS: Final = 600
 """The default number of epochs that a chart shows."""
 _LEAST_POINTS: Final = 2
@@ -38,14 +38,14 @@ class Topic(Protocol):
         """Yield epochs; raise TimeoutError if one does not arrive in time."""
 
     def close(self) -> None:
-        """Leave the topic; from any thread."""
+        """Leave the topic; thread-safe."""
 
 
 class PlotPage:
     """The points of one chart.
 
     Args:
-        most: how many points it keeps; the latest stay.
+        most: the number of latest points to keep.
     """
 
     def __init__(self, most: int) -> None:
@@ -83,7 +83,7 @@ class Points:
         """Yield points as they arrive, at most four times a second.
 
         Raises:
-            DeliveryError: an epoch has no such number, or the topic has failed.
+            DeliveryError: the number of an epoch cannot be computed, or the topic has failed.
         """
         found: list[Point] = []
         told_s, count = -inf, 0
@@ -99,7 +99,7 @@ class Points:
             yield found
 
     def _epochs(self) -> Iterator[Epoch | None]:
-        """Yield epochs, and None before a pause; never wait for an epoch, since an idle local job would raise."""
+        """Yield epochs, and None before a pause, without waiting for an epoch: an idle local job would raise."""
         epochs = self._subscription.epochs(timeout_s=0.0)
         while True:
             try:
@@ -120,7 +120,7 @@ def _place(time: Any, count: int) -> float:
 
 
 def number_of(topic: str, epoch: Epoch, what: What) -> float | None:
-    """Return the number of an epoch, None if it has none: the function's result, or the mean of a column without None.
+    """Return the number of an epoch: the function's result, or the mean of a column, ignoring None; None without any.
 
     Raises:
         DeliveryError: the column is missing, a value is not a number, or the function fails.

@@ -1,4 +1,4 @@
-"""The names of the jobs for the page: those of this process and of its Ray cluster."""
+"""The names of the jobs of this process and of its Ray cluster, for the page."""
 
 from contextlib import suppress
 
@@ -16,7 +16,7 @@ def own_jobs() -> list[str]:
 
 
 def found_jobs() -> list[str]:
-    """Return the names of the jobs of this process and of the cluster; a job that is silent for 2 s is left out.
+    """Return the names of the jobs of this process, and of the cluster's jobs that answer within 2 s.
 
     Raises:
         NoCluster: this process has no job, and there is no Ray cluster.

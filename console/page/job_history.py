@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 METRICS = ("records_in", "records_out", "busy", "lag_seconds", "queue", "state_keys", "state_bytes")
-"""The numbers of an operator that the history has for each moment."""
+"""The numbers of an operator that the history has at each moment."""
 
 MOMENTS = 600
 """The largest number of moments, which are one second apart."""
 
 MOST_OPERATORS = 5_000
-"""The largest number of operators with a history; later ones have none. So a job's history takes 84 MB at most."""
+"""The largest number of operators with a history; later operators have none. So a job's history takes 84 MB at most."""
 
 
 class JobHistory:
-    """The numbers of operators at the last 600 moments; each operator takes 28 bytes a moment."""
+    """The numbers of operators at the last 600 moments; each operator takes 28 bytes per moment."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -41,7 +41,7 @@ class JobHistory:
         self._moments.append((at, row))
 
     def of(self, number: str) -> dict[str, list[float]]:
-        """Return an operator's numbers as columns, with the times as ``at``; NaN if unknown."""
+        """Return an operator's numbers as columns, with the times in ``at``; unknown numbers are NaN."""
         place = self._places.get(number)
         if place is None:
             return {"at": [], **{metric: [] for metric in METRICS}}

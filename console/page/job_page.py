@@ -1,4 +1,4 @@
-"""The page of one job: its document, with numbers that the page adds, the last change, and its history."""
+"""The page of one job: its document with additional numbers, the last change, and the history."""
 
 import asyncio
 import threading
@@ -46,7 +46,7 @@ class JobPage:
     def __init__(self, name: str) -> None:
         self.name = name
         self.shown = Shown()
-        """The page as browsers see it."""
+        """The page that browsers see."""
         self.is_stopped = False
         """Whether the gateway stops, so that browsers receive nothing more."""
         self.is_followed = threading.Event()
@@ -70,7 +70,7 @@ class JobPage:
         """Show that no more views will arrive.
 
         Args:
-            problem: why, unless the job has ended; the page then shows the job as lost.
+            problem: the reason; the page shows the job as lost, unless it has ended. None after a regular end.
         """
         before = self.shown
         document: dict[str, Any] = before.document or {"job": {"name": self.name}, "live": {"operators": {}}}
@@ -97,7 +97,7 @@ class JobPage:
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """Yield an event of the running loop; it is set at each change."""
+        """Yield an event of the running loop, which is set at each change."""
         listener = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             self._listeners.add(listener)

@@ -15,14 +15,14 @@ _MOST_STEPS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The lag of a frontier behind the inputs: in epochs, and for how many seconds it has been behind."""
+    """The lag of a frontier behind the inputs: in epochs, and in seconds since it fell behind."""
 
     epochs: int
     seconds: float
 
 
 def outer_epoch(frontier: Iterable[str]) -> int | None:
-    """Return the earliest epoch of a frontier: the outermost part of its times; None if that is not a whole number.
+    """Return the earliest epoch of a frontier, from the outermost part of its times; None if it is not a whole number.
 
     >>> outer_epoch(["(4, 2)", "(3, 7)"]), outer_epoch(["12"]), outer_epoch([]), outer_epoch(["2024-01-01"])
     (3, 12, None, None)
@@ -78,7 +78,7 @@ class Fronts:
     published: dict[tuple[str, str], Front] = field(default_factory=lambda: defaultdict(Front))
 
     def lag_of_subscribers(self, partition: tuple[str, str], published: int, waiting: int, at: float) -> float:
-        """Return for how many seconds the slowest subscriber has had unread messages; 0 if it has none.
+        """Return the seconds for which the slowest subscriber has had unread messages; 0 if it has none.
 
         Args:
             partition: the topic and the number of the partition.

@@ -30,6 +30,10 @@ def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
         "probes": {
             name: _lag(fronts.inputs, probe, document["at"]) for name, probe in document.get("probes", {}).items()
         },
+        **{
+            section: {name: _known(records=view.rate(section, name, "records")) for name in document.get(section, {})}
+            for section in ("sources", "sinks")
+        },
         "workers": {
             number: _known(cpu=view.rate("workers", number, "cpu_seconds"), steps=view.rate("workers", number, "steps"))
             for number in document.get("workers", {})

@@ -14,7 +14,7 @@ class LivePage:
     """Shows the jobs of this process and of the Ray cluster in a browser: ``Gateway(config, [LivePage()])``.
 
     Args:
-        jobs: the jobs to show; by default all.
+        jobs: the names of the jobs to show; by default all jobs.
     """
 
     def __init__(self, jobs: PageJobs | None = None) -> None:

@@ -17,7 +17,7 @@ _FOLLOWED_WITHIN_S = 2.0
 
 
 class OwnPage:
-    """The live page that this process serves, to this machine only, until it ends; its address has a token.
+    """The live page that this process serves, to this machine only, until the process ends; its address has a token.
 
     Raises:
         GatewayError: libraries of the extra ``gateway`` are missing, or no port is free.
@@ -43,7 +43,7 @@ class OwnPage:
 
 
 def own_page() -> OwnPage:
-    """Return this process's page, started if necessary; raises as `OwnPage` does."""
+    """Return this process's page, started if necessary; raise as `OwnPage` does."""
     with _LOCK:
         return _started()
 

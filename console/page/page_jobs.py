@@ -1,7 +1,7 @@
 """The jobs of the page, each with a thread that receives its telemetry.
 
-The page finds jobs when a browser asks for them. It follows them while a browser shows the page, and for ten minutes
-more. A limited number of ended jobs stays.
+The page finds jobs when a browser asks for them. It follows them while a browser shows the page, and for ten more
+minutes. A limited number of ended jobs stays on the page.
 """
 
 import logging

@@ -1,8 +1,8 @@
-"""The routes of the live page: its files, the list of jobs, and each job as a stream and as a history.
+"""The routes of the live page: its files, the list of jobs, and the stream and history of each job.
 
-The files tell nothing about jobs, so a browser loads them without a token. For everything else, the page sends the
-token in a header. It reads the token from the fragment of its address, which a browser never sends. A cookie would go
-to every port of this machine.
+The files have no data of jobs, so a browser loads them without a token. For everything else, the page sends the token
+in a header. It reads the token from the fragment of its address, which a browser never sends. A cookie would be sent to
+every port of this machine.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from tidewheel.gateway.clients import asked
 from tidewheel.gateway.streams import EventStream
 
 FILES = Path(__file__).parent / "files"
-"""The folder of the page's files; nothing in it is made by a build."""
+"""The folder of the page's files, which need no build."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The Content-Security-Policy: no script or style but those of the files, and no request elsewhere."""
+"""The Content-Security-Policy: only scripts and styles from these files, and no requests to other servers."""
 
 _MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -69,7 +69,7 @@ async def _file(request: Request) -> Response:
 async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes, None]:
     """Yield the events of a job's page for one browser, until the job ends.
 
-    The first event is the full document; the others are changes. A browser that has missed one receives the full
+    The first event is the full document; the others are changes. A browser that has missed a change receives the full
     document again. After ``keep_alive_s`` seconds without an event, this yields a comment.
     """
     number = 0
@@ -92,7 +92,7 @@ async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes
 
 
 def page_routes(jobs: PageJobs, keep_alive_s: float) -> list[Route]:
-    """Return the routes; an idle stream shows every ``keep_alive_s`` seconds that it is alive."""
+    """Return the routes; an idle stream sends a sign of life every ``keep_alive_s`` seconds."""
 
     async def summaries(_: Request) -> Response:
         return answer(await asyncio.wrap_future(asked(jobs.look)))

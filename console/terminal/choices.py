@@ -1,4 +1,4 @@
-"""The keys of ``tidewheel top``, and what a person has chosen with them."""
+"""The keys of ``tidewheel top``, and the choices made with them."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ _UP, _DOWN = {"\x1b[A", "\x1bOA"}, {"\x1b[B", "\x1bOB"}
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """A person's choice of what the terminal shows.
+    """The user's choices of what the terminal shows.
 
     Attributes:
         order: the order of operators, one of `ORDERS`.

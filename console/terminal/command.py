@@ -20,6 +20,8 @@ from tidewheel.console.terminal.tables import (
     jobs_table,
     log_table,
     operators_table,
+    sinks_table,
+    sources_table,
     stuck_lines,
     title_of,
     topics_table,
@@ -55,12 +57,12 @@ def top(jobs: Callable[[], Sequence[ListedJob]], show: Callable[[str], None], *,
 
     Args:
         jobs: returns the jobs to choose from; called every two seconds.
-        show: prints a line for the person who runs the command.
-        once: whether to show each job once, as plain text; also done without a terminal.
+        show: prints a line for the user.
+        once: whether to show each job once, as plain text; without a terminal, this is always done.
 
     Raises:
         UnknownTopic: with ``once``, a job sends no telemetry.
-        KeyboardInterrupt: Ctrl-C ended it.
+        KeyboardInterrupt: Ctrl-C ended the command.
     """
     found = jobs()  # connects this process to the cluster, and fails here if there is none
     if not once and sys.stdin.isatty() and sys.stdout.isatty():
@@ -93,7 +95,8 @@ def job_lines(reader: Reader) -> Iterator[str]:
         return
     yield from title_of(view.document)
     yield from stuck_lines(view.document)
-    for table in (operators_table(view), topics_table(view), workers_table(view), log_table(view.document)):
+    tables = [make(view) for make in (operators_table, sources_table, sinks_table, topics_table, workers_table)]
+    for table in (*tables, log_table(view.document)):
         if table.rows:
             yield ""
             yield from lines_of(table)

@@ -1,4 +1,4 @@
-"""The picture that ``tidewheel top`` draws in a terminal, with rich."""
+"""The screen that ``tidewheel top`` draws in a terminal, with rich."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +14,8 @@ from tidewheel.console.terminal.tables import (
     jobs_table,
     log_table,
     operators_table,
+    sinks_table,
+    sources_table,
     stuck_lines,
     title_of,
     topics_table,
@@ -21,7 +23,7 @@ from tidewheel.console.terminal.tables import (
 )
 from tidewheel.pubsub.subscribers.view import View
 
-_MOST_JOBS, _MOST_STUCK, _MOST_TOPICS, _MOST_WORKERS, _MOST_EVENTS = 5, 8, 5, 8, 3
+_MOST_JOBS, _MOST_STUCK, _MOST_CONNECTORS, _MOST_TOPICS, _MOST_WORKERS, _MOST_EVENTS = 5, 8, 5, 5, 8, 3
 _LEAST_OPERATORS = 3
 _NAME = 20
 _EMPTY = Text("", no_wrap=True, overflow="ellipsis")
@@ -47,6 +49,8 @@ def picture(
         for line in stuck[: min(_MOST_STUCK, height // 4)]:
             above.text(line, "yellow")
         for table, most in (
+            (sources_table(view), _MOST_CONNECTORS),
+            (sinks_table(view), _MOST_CONNECTORS),
             (topics_table(view), _MOST_TOPICS),
             (workers_table(view), _MOST_WORKERS),
             (log_table(view.document), _MOST_EVENTS),
@@ -63,7 +67,7 @@ def picture(
 
 
 class _Lines:
-    """Parts of the picture; each line of them is one line of the terminal."""
+    """Parts of the screen; each of their lines is one line of the terminal."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -78,7 +82,7 @@ class _Lines:
             self.text("")
 
     def table(self, table: Table) -> None:
-        """Add a table below an empty line, without columns that are empty."""
+        """Add a table below an empty line, without its empty columns."""
         if not table.rows:
             return
         self.gap()
@@ -97,7 +101,7 @@ class _Lines:
             )
         for row in table.rows:
             first, *others = (row.cells[place] for place in filled)
-            # A mark, as colour alone is lost on some people and terminals.
+            # There is also a mark, since some people and terminals do not distinguish colours.
             marked = f"! {first}" if row.is_alarming else first
             drawn.add_row(Text(marked), *map(Text, others), style=_ALARM if row.is_alarming else "")
         self.parts.append(drawn)

@@ -34,13 +34,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows with column heads; the head of a column of numbers begins with a space."""
+    """Rows with column headings; the heading of a column of numbers begins with a space."""
 
     heads: tuple[str, ...]
     rows: Sequence[Row]
 
     def cut(self, most: int, first: int = 0) -> "Table":
-        """Return at most ``most`` rows from number ``first`` on; the last one says how many follow."""
+        """Return at most ``most`` rows from number ``first`` on; the last row says how many follow."""
         shown = list(self.rows[first : first + most])
         left = len(self.rows) - first - len(shown)
         if left > 0 and shown:
@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class OperatorFigures:
-    """The figures of one operator that are shown; rates are per second, None while unknown."""
+    """The shown figures of one operator; rates are per second, None while unknown."""
 
     number: int
     name: str
@@ -93,7 +93,7 @@ ORDERS: Mapping[str, Callable[[OperatorFigures], Any]] = {
     "lag": lambda one: -(one.lag or 0),
     "queue": lambda one: -one.queue,
 }
-"""The orders in which operators can be shown, by name: those with the most come first."""
+"""The orders in which operators can be shown, by name; operators with the greatest values come first."""
 
 
 def jobs_table(jobs: Sequence[ListedJob]) -> Table:
@@ -217,6 +217,30 @@ def topics_table(view: View) -> Table:
         )
         rows.append(Row(cells, is_alarming=any(one.get("holders", 0) for one in every)))
     return Table(("TOPIC", "DELIVERY", " RECORDS/S", " SUBSCRIBERS", " LAG", " LAG BYTES", " BEHIND"), rows)
+
+
+def sources_table(view: View) -> Table:
+    rows = []
+    for name, source in view.document.get("sources", {}).items():
+        cells = (
+            plain(name),
+            count_text(source.get("partitions")),
+            count_text(view.rate("sources", name, "records")),
+            count_text(source.get("lag_records")),
+            size_text(source["lag_bytes"]) if "lag_bytes" in source else "",
+            _age(source.get("lag_seconds", 0.0)),
+        )
+        rows.append(Row(cells))
+    return Table(("SOURCE", " PARTITIONS", " RECORDS/S", " LAG", " LAG BYTES", " BEHIND"), rows)
+
+
+def sinks_table(view: View) -> Table:
+    rows, at = [], view.document.get("at", 0.0)
+    for name, sink in view.document.get("sinks", {}).items():
+        last = f"{age_text(max(0.0, at - sink['committed']))} ago" if "committed" in sink else ""
+        rate = count_text(view.rate("sinks", name, "records"))
+        rows.append(Row((plain(name), rate, count_text(sink.get("epochs")), count_text(sink.get("waiting")), last)))
+    return Table(("SINK", " RECORDS/S", " EPOCHS", " WAITING", "LAST COMMIT"), rows)
 
 
 def log_table(document: Mapping[str, Any]) -> Table:

@@ -1,1 +1,1 @@
-"""The base of all operators' methods, and how their state is divided among workers."""
+"""The base class of streams, and the division of operators' state among workers."""

@@ -1,9 +1,9 @@
 """Operators that treat each batch by itself and send the result at once, at its time or a later one.
 
-They hold no records and never ask for a frontier. To delay a record they send it at once, with a token for its later
-time. So an operator downstream that waits for that time waits for the record.
+They hold no records and never ask for a frontier. A delayed record is sent at once, with a token for its later time. So
+an operator downstream waits for the record when it waits for that time.
 
-Source: timely dataflow's ``delay``, which instead holds records until their new time has come.
+Source: timely dataflow's ``delay``, which holds records until their new time instead.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,10 +18,12 @@ from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 
 Parts: TypeAlias = Callable[[Batch, Time, int], Iterable[Batch | None]]
-"""Returns the batch to send on each output, None for none. The arguments are a batch, its time and the worker."""
+"""Returns the batch to send on each output, or None to send nothing. The arguments are a batch, its time and the
+worker."""
 
 Delayed: TypeAlias = Callable[[Batch, Time], Iterable[tuple[Time, Batch]]]
-"""Returns the parts of a batch, each behind the time at which to send it, given the least time that is allowed."""
+"""Returns the parts of a batch as pairs (time at which to send, part). The arguments are the batch and the least
+time."""
 
 
 def build_batchwise(parts: Parts) -> Build:
@@ -38,12 +40,12 @@ def build_batchwise(parts: Parts) -> Build:
 
 
 def by_time(predicate: Callable[[Time], object]) -> Parts:
-    """Return a function that puts a batch at the first of two outputs if ``predicate(time)``, else at the second."""
+    """Return a function that sends a batch to the first output if ``predicate(time)`` is true, else to the second."""
     return lambda batch, time, worker: (batch, None) if predicate(time) else (None, batch)
 
 
 def build_pass(context: OperatorContext) -> Schedule:
-    """Build an operator that forwards batches, from any number of inputs, at the time that its summaries say."""
+    """Build an operator that forwards batches from any number of inputs; its summaries change their times."""
 
     def schedule(*ports: InputPort | OutputPort) -> None:
         *inputs, output = ports
@@ -85,7 +87,7 @@ def build_delay(name: str, delayed: Delayed) -> Build:
 
 
 def by_record(times: Callable[[list[Any], Time], Sequence[Time]]) -> Delayed:
-    """Return a delay that moves each record to the time that ``times(records, time)`` returns for it."""
+    """Return a function that delays records; ``times(records, time)`` returns the new time of each."""
 
     def delayed(batch: Batch, now: Time) -> Iterable[tuple[Time, Batch]]:
         rows = records(batch)
@@ -110,7 +112,7 @@ def _check_later(name: str, domain: TimeDomain, now: Time, time: Time, part: Bat
 
 
 def with_keys_repeated(results: Iterable[Iterable[Any]], keys: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """Return all results in one list, and in a second list the key of the record that each result is made of.
+    """Return two lists: all results, and for each result the key of its record.
 
     >>> with_keys_repeated([["to", "be"], []], [1, 2])
     (['to', 'be'], [1, 1])

@@ -1,7 +1,7 @@
-"""Rescaling: how the state of operators is divided among another number of workers.
+"""Rescaling: the division of operators' state among a different number of workers.
 
-Records go where the pact of their input sends them. State by key goes to the worker that owns the key, other state to
-worker 0, and state that all workers have in common to every worker. A part that is None does not exist.
+The pact of the input decides where records go. State by key goes to the worker that owns the key, common state to every
+worker, and any other state to worker 0. A part that is None does not exist.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class Division(NamedTuple):
         return context.state(name, make, split=self.split, merge=self.merge)
 
     def of_each(self) -> "Division":
-        """Return the division of a dict whose values are divided this way, such as state by time."""
+        """Return the division of a dict, such as state by time, each of whose values is divided this way."""
 
         def split(states: dict[Any, Any], workers: int) -> list[dict[Any, Any]]:
             shares: list[dict[Any, Any]] = [{} for _ in range(workers)]
@@ -52,13 +52,13 @@ def split_by_key(states: dict[Any, Any], workers: int) -> list[dict[Any, Any] | 
 
 
 def updated(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    """Return two states with different keys as one dict; counters are added."""
+    """Merge two states with different keys into one dict. Counters may share keys: their counts are added."""
     one.update(other)
     return one
 
 
 def split_batches(batches: Sequence[Batch], pact: Pact | None, workers: int) -> list[list[Batch]]:
-    """Return the records of each worker: by the pact or, without one, in equal shares, in the same way each time."""
+    """Divide records among workers, by the pact or, without one, in equal shares; always in the same way."""
     pact = RebalancePact() if pact is None else pact.for_worker(0)
     shares: list[list[Batch]] = [[] for _ in range(workers)]
     for batch in batches:
@@ -83,7 +83,7 @@ def by_input(pacts: Sequence[Pact | None]) -> Division:
 
 
 def at_first(merge: Merge) -> Division:
-    """Return the division of a state without keys, all of which goes to worker 0."""
+    """Return the division of a state without keys: all of it goes to worker 0."""
     return Division(lambda state, workers: [state, *[None] * (workers - 1)], merge)
 
 

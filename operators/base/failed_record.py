@@ -10,7 +10,7 @@ Record = TypeVar("Record")
 
 _LONGEST = 4_000
 _MOST_FRAMES = 40
-"""So many frames at the end of a traceback have more characters than a letter keeps."""
+"""The frames of a traceback that are formatted, from its end: more than a letter has room for."""
 
 
 class FailedRecord(NamedTuple, Generic[Record]):
@@ -22,7 +22,7 @@ class FailedRecord(NamedTuple, Generic[Record]):
         error: the name of the exception's class, such as ``"ValueError"``.
         message: the exception's message, of at most 4,000 characters.
         where: the name of the operator or source; for a source also the place in its partition.
-        traceback: the last 4,000 characters of the traceback, which begins at the function that was called.
+        traceback: the last 4,000 characters of the traceback, from the called function on.
     """
 
     record: Record
@@ -35,10 +35,7 @@ class FailedRecord(NamedTuple, Generic[Record]):
 def failed_record(
     record: Record, error: BaseException, where: str, traceback: TracebackType | None = None
 ) -> FailedRecord[Record]:
-    """Return a failed record for a record and the error that was caught.
-
-    ``traceback`` begins where it was caught; the default is that of the error.
-    """
+    """Return a failed record for a record and the caught error; the default of ``traceback`` is the error's."""
     outer = traceback or error.__traceback__
     text = safe_text(error, lambda failed: _formatted(failed, outer and outer.tb_next))
     return FailedRecord(record, type(error).__name__, safe_text(error, str)[:_LONGEST], where, text[-_LONGEST:])

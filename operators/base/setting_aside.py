@@ -1,7 +1,7 @@
-"""Operators that set aside the records for which a function raises, in place of failing the job.
+"""Operators that set aside the records for which a function raises, instead of failing the job.
 
 A set-aside record with its error is a *letter*. A stateless operator has an output for letters. Any other operator
-sends them as `Aside` records on its only output, at the time of the record, and the next operator takes them out. So
+sends letters as `Aside` records among its results, at the time of the record, and the next operator separates them. So
 letters leave in the same step as the results, and a snapshot has both or neither.
 """
 
@@ -18,21 +18,21 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 from tidewheel.transport.frames import unpicklable
 
 Caught: TypeAlias = tuple[type[Exception], ...]
-"""The exceptions after which a record is set aside; empty where none is."""
+"""The exceptions after which a record is set aside; empty if all errors fail the job."""
 
 Refuse: TypeAlias = Callable[[Any, Exception], None]
-"""Sets a record aside, with its error; raises an error that is none of those to catch."""
+"""Sets a record aside, with its error; raises the error if it is not among the exceptions to catch."""
 
 Divide: TypeAlias = Callable[[Batch, Refuse], Batch]
-"""Returns the result of a batch, without those records that it has set aside."""
+"""Returns the result of a batch, and sets aside the records that fail."""
 
 
 class _Nothing:
-    """Stands for the result of a refused record; itself, since a class is the same object in every process."""
+    """Stands for the result of a refused record. It is a class, since a class is the same object in every process."""
 
 
 class Aside:
-    """A letter among the results of an operator, which `build_dividing` takes out again."""
+    """A letter among the results of an operator; `build_dividing` separates it from them."""
 
     __slots__ = ("letter",)
 
@@ -43,9 +43,9 @@ class Aside:
 def letter(
     record: Any, error: BaseException, where: str = "", *, traceback: TracebackType | None = None
 ) -> FailedRecord[Any]:
-    """Return the letter for a failed record: it can be pickled.
+    """Return the letter for a failed record, such that it can be pickled.
 
-    `build_dividing` puts the operator's name before ``where``. The default of ``traceback`` is that of the error.
+    `build_dividing` puts the operator's name before ``where``. The default of ``traceback`` is the error's.
     """
     is_plain = is_arrow(record) or (is_numpy(record) and not record.dtype.hasobject)
     if not is_plain and unpicklable(record) is not None:
@@ -54,12 +54,12 @@ def letter(
 
 
 def results_of(function: Callable[[Any], Any]) -> Divide:
-    """Return the division of a batch into the results of a function, and the records at which it raises."""
+    """Return a function that divides a batch into the function's results and the records for which it raises."""
     return lambda batch, refuse: [one for one in _tried(function, batch, refuse) if one is not _Nothing]
 
 
 def all_results_of(function: Callable[[Any], Iterable[Any]]) -> Divide:
-    """Return the division for a function that returns several results."""
+    """As `results_of`, for a function that returns several results for a record."""
 
     def divide(batch: Batch, refuse: Refuse) -> Batch:
         tried = _tried(lambda record: list(function(record)), batch, refuse)
@@ -69,7 +69,7 @@ def all_results_of(function: Callable[[Any], Iterable[Any]]) -> Divide:
 
 
 def those_for_which(predicate: Callable[[Any], object]) -> Divide:
-    """Return the division of a batch into the records that a predicate keeps, and those for which it raises."""
+    """Return a function that keeps the records that satisfy a predicate, and refuses records for which it raises."""
 
     def divide(batch: Batch, refuse: Refuse) -> Batch:
         kept = [one is True for one in _tried(lambda record: bool(predicate(record)), batch, refuse)]
@@ -79,7 +79,7 @@ def those_for_which(predicate: Callable[[Any], object]) -> Divide:
 
 
 def whole_batches(function: Callable[[Any], Batch]) -> Divide:
-    """Return the division that sets a whole batch aside if a function of the batch raises."""
+    """Return a function that sets a whole batch aside if ``function(batch)`` raises."""
 
     def divide(batch: Batch, refuse: Refuse) -> Batch:
         try:
@@ -106,9 +106,9 @@ def _tried(function: Callable[[Any], Any], batch: Batch, refuse: Refuse) -> list
 
 
 def build_setting_aside(divide: Divide, caught: Caught, part: str = "") -> Build:
-    """Build an operator of two outputs, for results and for letters.
+    """Build an operator with two outputs, for results and for letters.
 
-    Letters have its name without the suffix ``part``.
+    Letters show the operator's name without the suffix ``part``.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -131,10 +131,7 @@ def build_setting_aside(divide: Divide, caught: Caught, part: str = "") -> Build
 
 
 def build_dividing(where: str) -> Build:
-    """Build the operator that takes letters out of the results of the operator before it.
-
-    ``where`` is that one's name.
-    """
+    """Build an operator that separates letters from the results of the preceding operator, which is named ``where``."""
 
     def schedule(input: InputPort, output: OutputPort, letters: OutputPort) -> None:
         for lent, batch in input:

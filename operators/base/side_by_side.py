@@ -1,6 +1,6 @@
 """Several streams that an operator returns together, such as results and late records.
 
-The object that holds them is no stream. A program that uses it as one gets an error that names the streams.
+The object with the streams is not itself a stream. Using it as one raises an error that names the streams.
 """
 
 from typing import NoReturn, TypeVar
@@ -9,13 +9,13 @@ Kind = TypeVar("Kind")
 
 
 def no_stream_itself(kind: type[Kind]) -> type[Kind]:
-    """Decorate a class that holds streams, so that its use as a stream raises an error that names them."""
+    """Decorate a class that holds streams: using an instance as a stream raises an error that names its streams."""
     kind.__getattr__ = _name_the_streams  # type: ignore[attr-defined]
     return kind
 
 
 def what_to_give(other: object) -> str:
-    """Return the end of an error message: which stream to pass instead of the object; empty if it holds none."""
+    """Return the end of an error message: the streams to pass instead of the object; empty if the object holds none."""
     if getattr(type(other), "__getattr__", None) is not _name_the_streams:
         return ""
     return f": give one of its streams {_listed(_names(other), 'or')}"

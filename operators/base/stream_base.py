@@ -1,4 +1,4 @@
-"""The base of all classes of stream methods: where a stream comes from, and how to add an operator that reads it."""
+"""The base of all classes of stream methods: it knows the stream's origin and adds operators that read it."""
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class StreamBase(Generic[Record]):
-    """The records that one output of one operator sends, each at a time; `Stream` has the operators.
+    """The timestamped records that one output of an operator sends; `Stream` has the operators.
 
     Attributes:
         schema: the schema of its batches, if all are known to be Arrow tables with one schema; otherwise None.
@@ -83,8 +83,8 @@ class StreamBase(Generic[Record]):
     ) -> "Stream[Any]":
         """Add an operator that sends ``transform(batch)`` at each batch's time; it may be fused with its neighbours.
 
-        ``with_keys`` transforms batches with records of several substreams. By default each substream's part is
-        transformed, or the whole batch if ``one_to_one``.
+        ``with_keys`` transforms batches with records of several substreams. By default ``transform`` receives each
+        substream's part or, if ``one_to_one``, the whole batch.
         """
         with_keys = (lambda batch, keys: (transform(batch), keys)) if one_to_one else with_keys
         pact = self._pact(name, key)
@@ -101,11 +101,11 @@ class StreamBase(Generic[Record]):
         schema: "pa.Schema | None" = None,
         by_substream: BySubstream = False,
     ) -> "Stream[Any]":
-        """Add an operator with one input and one output; ``notify=False`` says that it never looks at a frontier."""
+        """Add an operator with one input and one output; ``notify=False`` if it never looks at a frontier."""
         return self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)[0]
 
     def _pass_on(self, name: str, build: Build, outputs: int = 1) -> "tuple[Stream[Any], ...]":
-        """Add an operator that sends rows of this stream, in their substreams, before epochs are complete."""
+        """Add an operator that sends rows of this stream in their substreams, without waiting for complete epochs."""
         return self._operator(name, [], outputs, build, notify=False, schema=self.schema, by_substream=True)
 
     def _operator(
@@ -151,7 +151,7 @@ class StreamBase(Generic[Record]):
     ) -> "Stream[Any]":
         """Add an operator that sends the results of ``divide(batch, refuse)``, and refused records as dead letters.
 
-        If it is a part of an operator, its name ends in ``part``.
+        ``part`` ends the name of an operator that is a part of another.
         """
         build = build_setting_aside(divide, caught_by(self._description, name, dead_letters), part)
         made, letters = self._operator(name, [], 2, build, notify=False, by_substream=True)
@@ -165,8 +165,9 @@ class StreamBase(Generic[Record]):
         key: Key,
         dead_letters: "DeadLetters",
         *others: Key | None,
+        part: str = ": keys",
     ) -> "Stream[Record]":
-        """Set aside the records that lack such a key, or for which another function of a record raises."""
+        """Set aside the records for which ``key`` or a function in ``others`` raises."""
         owner = Exchange(key)
         functions = [one for one in others if callable(one)]
 
@@ -182,12 +183,12 @@ class StreamBase(Generic[Record]):
         def divide(batch: Batch, refuse: Refuse) -> Batch:
             return chosen(batch, refuse) if is_called or isinstance(batch, list) else batch
 
-        return self._setting_aside(f"{name}: keys", divide, dead_letters, schema=self.schema, part=": keys")
+        return self._setting_aside(f"{name}{part}", divide, dead_letters, schema=self.schema, part=part)
 
     def _without_letters(
         self, name: str, dead_letters: "DeadLetters", schema: "pa.Schema | None" = None, *, part: str = ""
     ) -> "Stream[Any]":
-        """Take the letters out of the output of this stream's operator, named ``name``, or ``name`` and ``part``."""
+        """Separate the letters from the results of this stream's operator, named ``name`` followed by ``part``."""
         build = build_dividing(self._description.operators[self._outlet.source.operator].name.removesuffix(part))
         made, letters = self._operator(f"{name}: dead letters", [], 2, build, notify=False, by_substream=True)
         dead_letters._receive(letters)
@@ -198,7 +199,7 @@ class StreamBase(Generic[Record]):
         return self._made(self._description.add_output(self._outlet))
 
     def _note_side_by_side(self, streams: "Mapping[str, StreamBase[Any]]") -> None:
-        """Record streams, by suffix such as ".late", that the program gets together; a job warns of an unread one."""
+        """Record streams that the program gets together, by suffix such as ".late"; a job warns if one is not read."""
         self._description.side_by_side.append({name: stream._outlet.source for name, stream in streams.items()})
 
     def _for_effect(self, *, is_asked_for: bool = True) -> Self:
@@ -246,7 +247,7 @@ def check_stream(name: str, other: object) -> Outlet:
 
 
 def caught_by(description: DataflowDescription, name: str, dead_letters: "DeadLetters | None") -> Caught:
-    """Return the exceptions for which an operator sends a letter; raise GraphError if it could send none."""
+    """Return the exceptions for which an operator sends letters; raise GraphError for a wrong ``dead_letters``."""
     from tidewheel.operators.dead_letters import DeadLetters
 
     if dead_letters is None:
@@ -271,9 +272,9 @@ def check_function(name: str, function: object) -> None:
 
 
 def callback(name: str, function: Function) -> Function:
-    """Return a function that an operator will call for its effect; raise GraphError if it cannot be called.
+    """Return a function that an operator will call for its effect; raise GraphError if it is not callable.
 
-    A stand-in replaces the ``print`` that Ray installs, which cannot be pickled.
+    Ray installs a ``print`` that cannot be pickled; a stand-in replaces it.
     """
     check_function(name, function)
     is_print = isinstance(function, BuiltinFunctionType) and function.__name__ == "print"
@@ -291,7 +292,7 @@ def check_positive(what: str, name: str, value: object, least: int = 1) -> None:
 
 
 def check_list(name: str, argument: str, given: object) -> list[Any]:
-    """Return ``given`` as a list; raise GraphError if it is neither list nor tuple."""
+    """Return ``given`` as a list; raise GraphError if it is neither a list nor a tuple."""
     if not isinstance(given, list | tuple):
         raise GraphError(f"operator {name!r}: {argument} is a list with one entry for each input, not {given!r}")
     return list(given)

@@ -1,1 +1,1 @@
-"""Collections: they are kept up to date as their input changes."""
+"""Collections, which are kept up to date as their input changes."""

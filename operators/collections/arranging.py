@@ -1,4 +1,4 @@
-"""Operators that bring updates with equal keys together; all that need an arrangement of a collection share it."""
+"""Operators that bring updates with equal keys together. Operators that need the same arrangement share it."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from tidewheel.progress import GraphError
 
 
 def arranged(updates: UpdateStream, asked_by: str, by: By = "key") -> UpdateStream:
-    """Return a stream of numbers of updates, from an arrangement of the collection that all operators share."""
+    """Return a stream of numbers of updates in the collection's arrangement, which all operators share."""
     return updates.once(f"by {by}", lambda: UpdateStream(_numbers(updates, asked_by, by)))
 
 
@@ -32,7 +32,10 @@ def _numbers(updates: UpdateStream, asked_by: str, by: By) -> Any:
 
 
 def reduced(updates: UpdateStream, name: str, reduction: Reduction, columns: tuple[str, ...] = ()) -> UpdateStream:
-    """Return the result of a reduction. The first reduction of a collection arranges it, for the others too."""
+    """Return the result of a reduction.
+
+    The first reduction of a collection arranges it; later ones share the arrangement.
+    """
     by: By = "key" if reduction.form == "pair" else "record"
     owned_by = None if reduction.form == "counted" else by
     if updates.found(f"by {by}") or updates.found(f"reduced by {by}"):

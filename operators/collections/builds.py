@@ -1,4 +1,4 @@
-"""The build functions of collections: they connect `tidewheel.differential`, which is without I/O, to the runtime."""
+"""The build functions of collections: they connect `tidewheel.differential`, which does no I/O, to the runtime."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -41,10 +41,10 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 declare_frozen(Batch, Interned)
 
 Held: TypeAlias = dict[Time, list[list[Array]]]
-"""By time, the held arrays, in a list of one list."""
+"""The arrays held for each time; the outer list has one element."""
 
 _MANY_ARRAYS = 1 << 6
-"""The largest number of arrays of a time that are held, to be arranged together, if their rows are few in all."""
+"""Arrays of one time with few rows in all are held and arranged together, but at most as many as this."""
 
 Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 """Returns the columns of the records of a join."""
@@ -157,7 +157,7 @@ def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[C
 def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
     """Build a reduction. The operator ``side`` arranges its input.
 
-    If that is None, the reduction itself does, and sends the numbers of updates to others.
+    If ``side`` is None, the reduction arranges its input itself, and sends the numbers of updates to other operators.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -193,10 +193,7 @@ def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
 
 
 def _held(port: InputPort, held: Held, notify_at: Callable[[LentToken], None]) -> Iterator[Time]:
-    """Hold updates until their time is complete.
-
-    Yield a time when so many of it are held that they should be arranged.
-    """
+    """Hold updates until their time is complete; yield a time when its held updates should be arranged already."""
     for lent, array in port:
         (arrays,) = held.setdefault(lent.time, [[]])
         arrays.append(array)

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 _FOLDS = {"accumulate", "aggregate", "stateful_map"}
-"""The operators of streams that fold records by key; of changes they would fold pairs (record, count)."""
+"""The operators of streams that fold records by key. On a collection's changes they would fold pairs (record,
+count)."""
 
 
 class Collection:
     """Records, each with a count that changes over time; made by ``stream.as_collection()``.
 
-    At each epoch, the result of an operator is what plain Python would compute from its inputs at that epoch.
+    At each epoch, the result of an operator equals the result of plain Python on the operator's inputs at that epoch.
 
     Records are hashable values. Operators that look at keys need pairs (key, value). Pairs of whole numbers or floats
     are the fastest, since they stay in columns all the way. Operators that compare records need keys and values that
@@ -77,7 +78,7 @@ class Collection:
 
     @adds_operators()
     def map(self, function: Callable[..., Any], *, columns: bool | Sequence[str] = False, name: str = "map") -> Self:
-        """Replace each record by ``function(record)``. For equal records the function must always return the same.
+        """Replace each record by ``function(record)``, which must always return the same for equal records.
 
         Args:
             function: a function of a record.
@@ -108,7 +109,7 @@ class Collection:
     def filter(
         self, predicate: Callable[..., object] | Expression, *, columns: bool = False, name: str = "filter"
     ) -> Self:
-        """Keep the records for which ``predicate(record)`` is true. For equal records it must always return the same.
+        """Keep the records for which ``predicate(record)`` is true; it must always return the same for equal records.
 
         With ``columns=True`` the predicate takes columns, as for `map`, and returns an array of bools. Where columns
         have names it may be an expression of `pyarrow.compute`, such as ``pc.field("price") > 1``. Null counts as
@@ -192,10 +193,10 @@ class Collection:
     def concat(self, *others: Self, name: str = "concat") -> Self:
         """Add collections: the count of a record is the sum of its counts in all of them.
 
-        A collection outside of a loop enters the loop that the others are in.
+        A collection outside a loop enters the loop of the others.
 
         Raises:
-            GraphError: one is not a collection of this dataflow, or two are in loops beside each other.
+            GraphError: an argument is not a collection of this dataflow, or two are in separate loops.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("both")
@@ -254,8 +255,8 @@ class Collection:
 
         Args:
             columns: the names of the columns, the key first: the stream then has Arrow tables with these columns and
-                ``diff``. True keeps the names that the columns have. Each batch's values decide the types; a
-                `pyarrow.Schema` instead of names fixes them.
+                ``diff``. True keeps the columns' own names. Each batch's values decide the types, unless you pass a
+                `pyarrow.Schema` instead of names.
             name: the operator's name.
 
         Raises:
@@ -292,7 +293,7 @@ class Collection:
 
     @adds_operators()
     def upserts(self, *, name: str = "upserts") -> "Stream[tuple[Any, Any]]":
-        """Return the stream of pairs (key, value) that replace those with the same key, for sinks that update rows.
+        """Return the stream of pairs (key, value), each replacing the key's previous pair, for sinks that update rows.
 
         At each time it has one pair for each key whose value changes. The value is None when the key is removed; values
         of the collection are never None. ``upserts().as_collection(upserts=True)`` makes the same collection again.
@@ -355,14 +356,14 @@ class Collection:
         The count of a pair is the product of both counts.
 
         Args:
-            other: the other collection. If only one of the two is in a loop, the other enters that loop.
+            other: the right collection. If only one of the two is in a loop, the other enters that loop.
             function: ``function(key, left, right)`` returns a record; the default is ``(key, (left, right))``. If both
                 have named columns, the default is the key, the left side's other columns and the right side's.
             columns: whether ``function`` takes and returns columns, as for `Collection.map`.
             name: the operator's name.
 
         Raises:
-            GraphError: ``other`` is not a collection of this dataflow, or is in a loop beside this one; or both have a
+            GraphError: ``other`` is not a collection of this dataflow, or both are in separate loops; or both have a
                 column with the same name and there is no function.
             JobError: when the job runs, if a record is not a pair.
 
@@ -510,12 +511,12 @@ class Collection:
 
     @adds_operators()
     def reduce(self, function: Callable[[Any, list[Any]], Iterable[Any]], *, name: str = "reduce") -> Self:
-        """Replace the records (key, value) of each key by (key, result) for each result of a function.
+        """Replace the records (key, value) of each key by records (key, result), one for each result of ``function``.
 
         Args:
             function: ``function(key, values)`` returns any number of results. The list has each value as often as its
-                count, in no particular order. The function is called for keys that have a value, and must depend on
-                nothing else.
+                count, in no particular order. The function is called for keys that have a value. Its results must
+                depend only on its arguments.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -622,9 +623,9 @@ class Collection:
     def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
         """Let each record enter the loop in the round that ``function(record)`` returns.
 
-        Call it in the body of `iterate`. It changes the order of the work, not the result; it pays if the records that
-        replace most others enter first. The loop ends when all records have entered and a round changes nothing. Rounds
-        without changes cost nothing.
+        Call it in the body of `iterate`. It changes the order of the work, not the result. It saves work if the records
+        that replace most others enter first. The loop ends when all records have entered and a round changes nothing.
+        Rounds without changes cost nothing.
 
         Args:
             function: a function of a record that returns a whole number, the same each time. Numbers below 0 count as
@@ -689,7 +690,7 @@ class Collection:
             name: the name of the loop; errors show it.
 
         Raises:
-            GraphError: ``body`` returns anything but these collections.
+            GraphError: ``body`` does not return one collection for each variable.
 
         >>> import tidewheel as tw
         >>> def least(labels):

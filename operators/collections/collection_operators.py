@@ -26,7 +26,7 @@ class CollectionOperators(StreamBase[Record]):
         upserts: bool = False,
         name: str = "as_collection",
     ) -> "Collection":
-        """Make a collection of this stream's records; with ``diff`` or ``upserts`` a record may also remove others.
+        """Make a collection of this stream's records; with ``diff`` or ``upserts``, records may also be removed.
 
         Args:
             columns: the names of the columns, for batches that are Arrow tables or structured arrays. The first is the
@@ -35,13 +35,13 @@ class CollectionOperators(StreamBase[Record]):
             diff: True if each record is a pair (record, count), which adds ``count``; for tables the name of the column
                 of counts. A count below 0 removes the record.
             upserts: True if each record is a pair (key, value) that replaces the key's previous pair. The value None
-                removes it. If several pairs of a key arrive in an epoch, the last one counts, so send the pairs of a
-                key from one place.
+                removes the key. If several pairs of a key arrive in an epoch, the last one counts, so send the pairs of
+                a key from one place.
             name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used, or times are not whole numbers (in loops, pairs of them).
-            JobError: when the job runs, if batches are not as the arguments say.
+            JobError: when the job runs, if batches do not fit the arguments.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("prices")

@@ -1,6 +1,7 @@
 """Loops of collections, for `Collection.iterate` and `Collection.enter_at`.
 
-A variable of a loop is an initial collection in the first round, and in later rounds what the body has returned for it.
+In the first round, a variable of a loop is its initial collection; in later rounds, the collection that the body
+returned.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="Collection")
 
 _BODY: ContextVar[tuple[UpdateStream | None, int | None]] = ContextVar("_BODY", default=(None, None))
-"""A collection in the scope of the loop whose body runs, and the ``max_rounds`` of the loop; None outside of loops."""
+"""While a loop's body is called: a collection in the loop's scope, and its ``max_rounds``; None outside of loops."""
 
 
 def iterated(name: str, initial: Sequence[C], body: Callable[..., Any], max_rounds: int | None) -> tuple[C, ...]:

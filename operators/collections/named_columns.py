@@ -25,7 +25,7 @@ def checked_columns(name: str, columns: object) -> tuple[str, ...]:
 
 
 def check_fields(name: str, updates: UpdateStream, expressions: Sequence[Expression]) -> None:
-    """Raise GraphError if the columns have no names, or one that an expression needs is missing."""
+    """Raise GraphError if the columns have no names, or an expression needs a missing column."""
     import pyarrow as pa
 
     from tidewheel.operators.tables.projection import Projection
@@ -51,7 +51,7 @@ def check_fields(name: str, updates: UpdateStream, expressions: Sequence[Express
 def selected(
     name: str, updates: UpdateStream, names: Sequence[str], expressions: Mapping[str, Expression | str]
 ) -> UpdateStream:
-    """Return records with the columns ``names`` and ``expressions``; raise GraphError if these do not fit."""
+    """Return records with the columns ``names`` and ``expressions``; raise GraphError if an argument is wrong."""
     from tidewheel.operators.collections import rows
     from tidewheel.operators.tables.projection import Projection
 
@@ -71,7 +71,7 @@ def selected(
 
 
 def joined_columns(name: str, left: UpdateStream, right: UpdateStream) -> tuple[str, ...]:
-    """Return the names of the key and of the other columns of both sides; raise GraphError if a name occurs twice."""
+    """Return the names of the key and of both sides' other columns; raise GraphError if a name occurs twice."""
     twice = [column for column in right.columns[1:] if column in left.columns]
     if twice:
         raise GraphError(
@@ -82,7 +82,7 @@ def joined_columns(name: str, left: UpdateStream, right: UpdateStream) -> tuple[
 
 
 def key_and_value(name: str, updates: UpdateStream) -> tuple[str, ...]:
-    """Return the names if they are a key and one value, or if there are none; otherwise raise GraphError."""
+    """Return the names, which are either none or a key and one value; otherwise raise GraphError."""
     if len(updates.columns) > 2:
         raise GraphError(
             f"operator {name!r} adds up one column for each key, and {updates.with_columns()}: choose the key and "

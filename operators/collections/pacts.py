@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _AT_ONCE = 1 << 14
-"""The number of keys whose hashes stay in the processor's cache."""
+"""The number of keys hashed at once, so that hashes stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class KeyPact(Pact):
 
 @dataclass(frozen=True, slots=True)
 class SameWorkerPact(Pact):
-    """Keeps updates, or the numbers of updates, on their worker.
+    """Keeps updates, or numbers of updates, on their worker.
 
     Args:
-        owners: the pact that has brought the updates to this worker; None for numbers.
+        owners: the pact that has sent the updates to this worker; None for numbers.
     """
 
     owners: Pact | None = None
@@ -73,7 +73,7 @@ def _split(columns: "Callable[[Batch], list[npt.NDArray[Any]]]", batch: Batch, w
 
 
 def owners_of_columns(columns: "Sequence[npt.NDArray[Any]]", workers: int) -> "npt.NDArray[np.uint16]":
-    """Return the owner of each key; keys are in one column or, if they are pairs, in two."""
+    """Return the owner of each key. Keys that are pairs are in two columns, other keys in one."""
     import numpy as np
 
     owners = np.empty(len(columns[0]), np.uint16)

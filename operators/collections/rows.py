@@ -1,6 +1,6 @@
-"""Records with named columns: the first column is the key, and several others together are one value, a tuple.
+"""Records with named columns: the first column is the key, and several other columns together are one value, a tuple.
 
-So arrangements and exchanges know only pairs. Functions, expressions and tables have one column for each name.
+So arrangements and exchanges need to know only pairs. Functions, expressions and tables have one column for each name.
 """
 
 from collections.abc import Sequence
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KINDS = {"null": ("string", "float64", "timestamp[us]"), "int64": ("int64", "uint64")}
-"""Other types that columns of a type may have.
+"""Other types to which a column of a type may be cast for Arrow's functions.
 
-Each function of Arrow's takes nulls of one of these types, or no nulls. It compares numbers from 2**63 on only with
-others of their type.
+Each function accepts nulls of one of these types, or no nulls. It compares numbers of 2**63 or more only with uint64.
 """
 _MOST_TRIES = 100
 
@@ -101,7 +100,7 @@ def selected(projection: Projection, names: Sequence[str], array: Array) -> Arra
 
 
 def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:
-    """Return the updates whose records satisfy an expression; null counts as false.
+    """Return the updates whose records satisfy ``condition``; null counts as false.
 
     Raises:
         ValueError: the expression cannot be computed, or is not a condition.
@@ -175,7 +174,7 @@ def _projected(projection: Projection, table: "pa.Table") -> "pa.Table":
 
 
 def column_from(values: Any) -> Column:
-    """Return a column of a table, structured array or Arrow array, with None for null."""
+    """Convert a column of a table, a structured array or an Arrow array; null becomes None."""
     if is_numpy(values):
         return as_column(values)
     kind = str(values.type)

@@ -1,4 +1,4 @@
-"""Collections of several scopes in one operator: those outside enter the loop."""
+"""Collections of several scopes in one operator: collections outside the innermost loop enter it."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def common_scope(name: str, together: Sequence[UpdateStream]) -> Scope:
     """Return the innermost scope of the collections that an operator reads.
 
     Raises:
-        GraphError: two belong to different dataflows, or are in loops beside each other.
+        GraphError: two belong to different dataflows, or are in separate loops.
     """
     scope = together[0].scope
     for one in together:
@@ -39,7 +39,7 @@ def in_one_scope(name: str, together: Sequence[UpdateStream]) -> list[UpdateStre
 def concatenated(name: str, first: UpdateStream, others: Sequence[UpdateStream]) -> UpdateStream:
     """Return the sum of collections, in the innermost of their scopes.
 
-    It has the column names of the first if all have the same number of columns.
+    The sum has the column names of ``first`` if all have the same number of columns.
     """
     together = in_one_scope(name, [first, *others])
     for other in others:

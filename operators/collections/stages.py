@@ -36,7 +36,7 @@ def mapped(function: Callable[[Any], Any], array: Array) -> Array:
 def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Sequence[str], array: Array) -> Array:
     """Return updates with the columns that a function computes from the columns of the records.
 
-    The columns of the result have the names ``made``; without names there are one or two.
+    The columns of the result have the names ``made``; without names there are one or two columns.
     """
     columns = unfolded(array, names) if names else columns_of(in_two_columns(array))
     return array_of(_checked(function(*columns), len(array), made), array["diff"])
@@ -112,7 +112,7 @@ def project_by(function: Callable[[Any, Any, Any], Any], joined: Joined) -> Sequ
 def project_columns(
     function: Callable[..., Any], left: Sequence[str], right: Sequence[str], made: Sequence[str], joined: Joined
 ) -> Sequence[Column]:
-    """Return records, in columns, that a function makes of columns of keys, left values and right values."""
+    """Return the columns of records that a function makes from columns of keys, left values and right values."""
     return _checked(function(*joined_columns(left, right, joined)), len(joined.diffs), made)
 
 
@@ -128,12 +128,13 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
     """Return the records of a batch as updates.
 
     Args:
-        columns: the names of the columns that form a record; empty if records are used as they are.
-        diff: the name of the column with the counts; True if the records are pairs (record, count); None for 1 each.
+        columns: the names of the columns that form a record; empty to use records unchanged.
+        diff: the name of the column with the counts; True if the records are pairs (record, count); None if each
+            record counts once.
         batch: a list, NumPy array, Arrow table or record batch.
 
     Raises:
-        TypeError: the batch is of another kind than the arguments say.
+        TypeError: the batch does not fit the arguments.
     """
     if is_arrow(batch) or (is_numpy(batch) and batch.dtype.names):
         if not columns:

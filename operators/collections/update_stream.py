@@ -1,4 +1,4 @@
-"""The stream of a collection's updates, and what is known about it, for `Collection`."""
+"""The stream of a collection's updates, with its known properties, for `Collection`."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
@@ -17,7 +17,7 @@ By: TypeAlias = Literal["key", "record"]
 """The kind of key by which a collection is arranged: the key of its pairs, or the whole record."""
 
 _PACTS: dict[By, Callable[[str], Pact]] = {"key": KeyPact, "record": lambda _: RecordPact()}
-"""The pact of a collection that an operator of a name arranges."""
+"""For each kind of key, a function from an operator's name to the pact of its input."""
 
 
 class UpdateStream:
@@ -25,7 +25,7 @@ class UpdateStream:
 
     Args:
         is_summed: whether each record has at most one update at each time.
-        owned_by: what decides the worker of a record: the whole record, or its key; None if nothing does.
+        owned_by: whether the key or the whole record decides the worker of a record; None if neither does.
     """
 
     __slots__ = ("_made", "columns", "is_empty", "is_summed", "owned_by", "stream")
@@ -69,7 +69,7 @@ class UpdateStream:
         return self.description.describe(self.stream._outlet.source)
 
     def with_columns(self) -> str:
-        """A clause for errors, which names the columns of the collection."""
+        """A clause that names the columns of the collection, for errors."""
         return f"the collection of {self.describe()} has {', '.join(self.columns) or 'columns without names'}"
 
     def stage(self, name: str, transform: Transform, columns: tuple[str, ...] = ()) -> "UpdateStream":
@@ -81,14 +81,14 @@ class UpdateStream:
         return SameWorkerPact(pact) if by == self.owned_by else pact
 
     def entered(self, scope: Scope, pact: Pact | None = None) -> "UpdateStream":
-        """Return the updates in ``scope``, which is their own or lies in it."""
+        """Return the updates in ``scope``, which is their own scope or lies in it."""
         if scope is self.scope:
             return self
         assert scope.parent is not None, "the scope lies in that of the collection"
         return self.entered(scope.parent, pact).moved("enter", scope, PathSummary.enter(scope.nesting), pact)
 
     def moved(self, name: str, to: Scope, path: PathSummary, pact: Pact | None = None) -> "UpdateStream":
-        """Return the updates in another scope, ``to``, at the times that ``path`` gives them."""
+        """Return the updates in another scope, ``to``, with times changed by ``path``."""
         stays = self.owned_by and self.pact(name, self.owned_by)
         moved = self.stream._move(name, to, build_pass, path, pact or stays)
         return UpdateStream(moved, self.columns, owned_by=self.owned_by)

@@ -1,4 +1,4 @@
-"""Pairs (key, value) that replace those with the same key: into a collection as updates, and out of it again."""
+"""Upserts, pairs (key, value) that replace the key's previous pair: their conversion to updates and back."""
 
 from itertools import chain
 from operator import add
@@ -22,7 +22,7 @@ def key_of(record: Any) -> Any:
 
 
 def build_from_upserts(context: OperatorContext) -> Schedule:
-    """Build an operator that sends, when an epoch is complete, the updates that its pairs amount to."""
+    """Build an operator that converts the upserts of each complete epoch to updates."""
     pact = pacts_of(context)[0]
     parts = Division(lambda batches, workers: split_batches(batches, pact, workers), add)
     held: dict[Time, list[Batch]] = parts.of_each().state(context, "held", dict)
@@ -54,9 +54,9 @@ def build_from_upserts(context: OperatorContext) -> Schedule:
 
 
 def build_to_upserts(context: OperatorContext) -> Schedule:
-    """Build an operator that sends, when an epoch is complete, the pair of each key that has another value than before.
+    """Build an operator that sends, for each complete epoch, an upsert for each key whose value has changed.
 
-    It keeps the present value of each key, so that it never sends one of two values without a word.
+    It keeps each key's current value, and raises an error if a key has two values.
     """
     pact = pacts_of(context)[0]
     parts = Division(lambda batches, workers: split_batches(batches, pact, workers), add)
@@ -82,7 +82,7 @@ def build_to_upserts(context: OperatorContext) -> Schedule:
 
 
 def _changed(arrays: list[Batch]) -> dict[Any, dict[Any, int]]:
-    """Return the changed counts of values, other than 0, of each key that has any."""
+    """Return, by key, the changes of the counts of its values; without changes of 0."""
     counts: dict[Any, dict[Any, int]] = {}
     for array in arrays:
         for (key, value), count in zip(decode(array), diffs_of(array).tolist(), strict=True):
@@ -92,7 +92,7 @@ def _changed(arrays: list[Batch]) -> dict[Any, dict[Any, int]]:
 
 
 def _only_value(key: Any, before: Any, changed: dict[Any, int]) -> Any:
-    """Return the value of a key, None if it has none; raise ValueError if it has another number of values."""
+    """Return a key's only value, None if there is none; raise ValueError for anything else."""
     counts = dict(changed)
     if before is not None:
         before = with_one_nan(before)  # an unpickled one is another object

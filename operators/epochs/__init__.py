@@ -1,1 +1,1 @@
-"""Operators on whole epochs, and state kept from one epoch to the next."""
+"""Operators on whole epochs, and on state that lasts from epoch to epoch."""

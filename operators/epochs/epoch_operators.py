@@ -96,7 +96,7 @@ class EpochOperators(StreamBase[Record]):
     ) -> "Stream[Any]":
         """Fold the records of each key and epoch into a state, and send one result for each.
 
-        Records of a key are added in any order. NaN is one key.
+        Records of a key are added in any order. All NaN keys are one key.
 
         Args:
             key: a function of a record, or the name or names of columns.
@@ -105,8 +105,8 @@ class EpochOperators(StreamBase[Record]):
                 ``dead_letters``, only ``combine`` merges states.
             add: returns the state with a record added; it may change a state that ``start`` has made.
             finish: makes the result of a key and its state; the default is the pair.
-            combine: merges two states; it may change the first. With it, workers first fold their own records, and only
-                states travel to the owners of the keys.
+            combine: merges two states; it may change the first. If given, workers first fold their own records, and
+                send only states to the owners of the keys.
             dead_letters: receives records for which ``key``, ``start`` or ``add`` raises; None fails the job. The state
                 of the key stays as it was, unless a function has changed it in place. If ``combine`` or ``finish``
                 raises, the job fails.
@@ -177,7 +177,7 @@ class EpochOperators(StreamBase[Record]):
 
     @adds_operators()
     def distinct(self, *, name: str = "distinct") -> "Stream[Record]":
-        """Send each record once an epoch; `deduplicate` does so over all epochs.
+        """Send each record once per epoch; `deduplicate` sends it once over all epochs.
 
         Arrow tables stay tables; rows are equal if all their columns are.
 
@@ -198,13 +198,13 @@ class EpochOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Send each epoch in order, as one batch on worker 0, which keeps it in memory.
 
-        Arrow tables stay tables. The content decides between equal records: in tables the other columns, otherwise a
-        hash. NaN, also in a tuple, comes last in both directions; in tables nulls follow it.
+        Arrow tables stay tables. Records with equal sort keys are ordered by content: in tables by the other columns,
+        otherwise by a hash. NaN, also in a tuple, comes last in both directions; in tables nulls follow it.
 
         Args:
             order: a function of a record, or the name or names of columns; by default the record, or all columns of a
                 table.
-            reverse: greatest first.
+            reverse: True for greatest first.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -231,14 +231,13 @@ class EpochOperators(StreamBase[Record]):
         greatest: bool = True,
         name: str = "top_k",
     ) -> "Stream[Record]":
-        """Send the ``k`` greatest records of each epoch, or the least, as one batch on worker 0, in that order.
+        """Send the ``k`` greatest records of each epoch, or the ``k`` least, in order, as one batch on worker 0.
 
-        With a key, they are the greatest of each key, on the worker that owns it; those of one key come together. The
-        content decides between equal records. NaN comes after everything else. No worker sends more than ``k`` records
-        (of each key) to another.
+        With a key, the worker that owns a key sends its ``k`` records, all together. Content decides between equal
+        records. NaN comes after everything else. No worker sends more than ``k`` records (of each key) to another.
 
         Args:
-            k: how many, 1 or more.
+            k: the number of records, 1 or more.
             key: a function of a record, or the name or names of columns; by default there is none.
             order: how records are compared, as for `sort`.
             greatest: False for the least records, least first.
@@ -275,9 +274,9 @@ class EpochOperators(StreamBase[Record]):
 
         Args:
             fraction: from 0 to 1.
-            seed: a different seed chooses independently.
-            key: hashed instead of the record, to keep or drop all records of a key: a function of a record, or the name
-                or names of columns.
+            seed: different seeds choose independently.
+            key: a function of a record, or the name or names of columns, to keep or drop all records of a key together;
+                by default the record.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -301,9 +300,9 @@ class EpochOperators(StreamBase[Record]):
     def _in_two(
         self, name: str, partial: Fold, fold: Fold, key: Key | Pact, *, keeps_rows: bool = False
     ) -> "Stream[Any]":
-        """Add an operator that folds records where they are, and one that folds the results after an exchange.
+        """Add an operator that folds each worker's records, and one that folds the results after an exchange.
 
-        ``keeps_rows`` says that results are unchanged rows of the input.
+        With ``keeps_rows``, results are unchanged rows of the input.
         """
         schema = self.schema if keeps_rows else None
         partially = self._unary(f"{name}: partial", build_partial(partial), notify=False, schema=schema)

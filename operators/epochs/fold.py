@@ -1,4 +1,4 @@
-"""Folds: the state that operators make of the records of an epoch, and the result that they send.
+"""Folds, which operators use to make a state of an epoch's records, and the result to send.
 
 `build_partial` folds before an exchange, so that fewer records travel.
 """
@@ -19,7 +19,7 @@ from tidewheel.runtime.worker.operator_context import OperatorContext, instance_
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 MOST_KEPT = 1 << 18
-"""`build_partial` sends a time's partial result with more records than this: keeping it longer hardly saves a thing."""
+"""`build_partial` sends a partial result once it has more records than this: keeping it longer saves little."""
 
 SMALLEST_PRUNING = 1024
 """A fold gathers at least this many records before it drops those that cannot be in the result."""
@@ -30,7 +30,7 @@ class Fold:
     """The functions with which an operator folds the records of an epoch.
 
     Attributes:
-        add: returns the state with a batch added; it may change its argument.
+        add: returns the state with a batch added; it may change the given state.
         split: divides the state among a number of workers, by the pact of the input.
         merge: merges two workers' states; it may change the first.
         tried: like ``add``, but changes the state in place, and returns a letter for each refused record.
@@ -45,7 +45,7 @@ class Fold:
     tried: Callable[[Any, Batch], Batch] | None = None
 
     def division(self, context: OperatorContext) -> Division:
-        """Return how an operator's folds, kept by time, are divided among workers.
+        """Return the division of an operator's folds, kept by time, among workers.
 
         State without keys goes to worker 0.
         """
@@ -82,10 +82,10 @@ def build_per_epoch(fold: Fold) -> Build:
 
 
 def build_partial(fold: Fold) -> Build:
-    """Build an operator that folds records as long as more keep coming, and then sends the result.
+    """Build an operator that folds a time's records for as long as they keep coming, and then sends the result.
 
-    It sends the result of a time when a call brings no new records of the time, or the result gets large. It looks at
-    no frontier, so describe it with ``notify=False``. The number of results depends on how busy the worker is; the
+    It sends a time's result when a call brings no new records of the time, or the result gets large. It looks at no
+    frontier, so add it with ``notify=False``. The number of partial results depends on how busy the worker is; the
     final result must not.
     """
 
@@ -147,7 +147,7 @@ class Gathered:
 
 
 def pruned_fold(pick: Callable[[Batch], Batch]) -> Fold:
-    """Return a fold that keeps only the records that ``pick`` selects; its memory is linear in these."""
+    """Return a fold that keeps only the records that ``pick`` selects; its memory is linear in their number."""
 
     def prune(batches: list[Batch]) -> Batch:
         return pick(joined(batches))

@@ -1,4 +1,4 @@
-"""Operators that process all records of an epoch when all their inputs have completed it."""
+"""Operators that process all records of an epoch at once, when it is complete at all inputs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -17,7 +17,8 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 Process: TypeAlias = Callable[[Any, list[list[Batch]], TimestampToken], Sequence[Iterable[Batch]]]
 """Processes a complete epoch of one worker; returns the batches to send, for each output.
 
-It receives the operator's state, the batches of each input, in any order, and the epoch's token for the first output.
+The arguments are the operator's state, the batches of each input in any order, and the epoch's token for the first
+output.
 """
 
 
@@ -30,11 +31,11 @@ def build_gathered(
     sequential: bool = False,
     pacts: Sequence[Pact | None] | None = None,
 ) -> Build:
-    """Build an operator that processes one whole epoch after the other, none before an earlier one.
+    """Build an operator that processes whole epochs, one after the other, in order.
 
     ``process`` is called once for each epoch with records on this worker; ``keep`` returns the state that lasts from
     epoch to epoch. If ``sequential``, all rounds of an epoch come before the next epoch, as for `Notificator.ready`.
-    Another number of workers divides pending records by ``pacts``, by default as the edges do.
+    If the number of workers changes, ``pacts`` divide pending records; by default, the pacts of the inputs.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -81,7 +82,7 @@ def _gather(
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """Return all records as one batch: of the kind that all batches have, otherwise a list.
+    """Return all records as one batch: of the batches' kind if all have the same, otherwise a list.
 
     Arrow tables, record batches and structured arrays count as one kind.
 
@@ -94,7 +95,7 @@ def joined(batches: list[Batch]) -> Batch:
 def arrays_as_tables(batches: list[Batch], beside: list[Batch]) -> list[Batch]:
     """Return the batches, with structured arrays as tables if any batch in ``beside`` is Arrow.
 
-    Otherwise their records would be tuples without names.
+    Otherwise the arrays' records would be tuples without names.
     """
     if not any(map(is_arrow, beside)):
         return batches

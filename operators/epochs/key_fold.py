@@ -1,6 +1,7 @@
-"""Folds by key: in one step, or first where the records are and then on the worker that owns the key.
+"""Folds by key, in one step or in two.
 
-The first step sends pairs (key, state); the second combines the states of each key.
+With two steps, each worker first folds its own records and sends pairs (key, state). Then each key's owner combines the
+states.
 """
 
 from collections import Counter
@@ -42,7 +43,7 @@ _UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None), Deci
 
 @dataclass(frozen=True, slots=True)
 class KeyFold:
-    """The functions that fold the records of a key to a state, and make a result of the state.
+    """The functions that fold the records of a key into a state, and make a result from it.
 
     Attributes:
         start: makes a state; None if the first record is the first state.
@@ -58,7 +59,7 @@ class KeyFold:
     def checked(
         cls, name: str, key: Any, schema: "pa.Schema | None", start: Any, add: Any, finish: Any = None
     ) -> "KeyFold":
-        """Return the fold of an operator; raise GraphError if one of the arguments cannot be used."""
+        """Return the fold of an operator; raise GraphError if an argument cannot be used."""
         for argument, function in {"start": start, "add": add, "finish": finish}.items():
             if not callable(function) and (argument == "add" or function is not None):
                 raise GraphError(f"{name}, for {argument}, takes a function, not {short(function)}")
@@ -195,7 +196,7 @@ def _combined(
     finish_odd: Callable[[States], Batch],
     own: Callable[[Any], Any],
 ) -> Fold:
-    """Return the fold that combines the states of each key, which come as pairs (key, state)."""
+    """Return the fold that combines the states of each key; its records are pairs (key, state)."""
 
     def add(states: States, batch: list[tuple[Any, Any]]) -> States:
         if not states:
@@ -227,7 +228,7 @@ def _same(state: Any) -> Any:
 def _own(state: Any) -> Any:
     """Return a copy of a state, or the state itself if it cannot change.
 
-    It goes into a message, which must not change while a snapshot is written and the worker goes on.
+    The copy goes into a message, which must not change while a snapshot is written and the worker goes on.
     """
     return state if _is_unchanging(state) else deepcopy(state)
 

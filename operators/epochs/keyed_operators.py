@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Scope: TypeAlias = Literal["stream", "substream"]
-"""The lifetime of state: that of the stream, or that of the substream."""
+"""The lifetime of state: as long as the stream, or as long as the substream."""
 
 
 class KeyedOperators(StreamBase[Record]):
     """The methods of streams for state by key.
 
-    The worker that owns a key keeps its state. Records are processed when their epoch is complete, one epoch after the
-    other, none before an earlier one. In a loop, all rounds of an epoch come before those of the next. Unordered times
-    of your own domain are processed as they complete.
+    The worker that owns a key keeps its state. Epochs are processed when they are complete, one after the other, in
+    order. In a loop, all rounds of an epoch come before the next epoch. Unordered times of your own domain are
+    processed as they complete.
     """
 
     __slots__ = ()
@@ -90,9 +90,9 @@ class KeyedOperators(StreamBase[Record]):
         dead_letters: "DeadLetters | None" = None,
         name: str = "accumulate",
     ) -> "Stream[Any]":
-        """Fold the records of each key over all epochs; each epoch sends the new states of the keys that it has.
+        """Fold the records of each key over all epochs; send, for each epoch, the new states of its keys.
 
-        Records of a key and epoch are added in any order. NaN is one key.
+        Within an epoch, the records of a key are added in any order. All NaN keys are one key.
 
         Args:
             key: a function of a record, or the name or names of columns.
@@ -142,13 +142,13 @@ class KeyedOperators(StreamBase[Record]):
         Args:
             key: a function of a record, or the name or names of columns.
             start: makes the initial state of a key.
-            step: gets the key's state and the record, and returns the new state and the result. The state None forgets
-                the key: its next record begins anew.
-            order: the order of a key's records within an epoch: a function of a record, a name or names; the content
-                decides between equal records. Without it, records come in any order, and a step that depends on it may
-                differ from run to run.
-            scope: ``"substream"`` keeps states by key within each substream and drops them when it has ended;
-                ``"stream"`` keeps them as long as the job runs.
+            step: ``step(state, record)`` returns the key's new state and the result. The state None forgets the key:
+                its next record begins with ``start()``.
+            order: the order of a key's records within an epoch: a function of a record, or the name or names of
+                columns. Content decides between equal records. Without ``order``, records come in any order, so results
+                may differ from run to run.
+            scope: ``"substream"`` keeps states by key within each substream and drops them when the substream has
+                ended; ``"stream"`` keeps them as long as the job runs.
             dead_letters: receives records for which ``key``, ``order``, ``start`` or ``step`` raises; None fails the
                 job. The state of the key stays as it was, unless a function has changed it in place.
             name: the operator's name.
@@ -195,9 +195,9 @@ class KeyedOperators(StreamBase[Record]):
 
         Args:
             key: a function of a record, or the name or names of columns; by default the record.
-            order: the order of a key's records within an epoch, of which the first is kept: a function of a record, a
-                name or names. The content decides between equal records, in the same way on any number of workers: the
-                other columns if key and order are names, otherwise a hash.
+            order: the order of a key's records within an epoch, to keep the first: a function of a record, or the name
+                or names of columns. Of equal records, a hash decides, or the other columns if key and order are names:
+                in the same way on any number of workers.
             name: the operator's name.
 
         >>> import tidewheel as tw

@@ -1,7 +1,7 @@
 """State by key that lasts from epoch to epoch.
 
-Epochs are processed one after the other, none before an earlier one; in a loop, all rounds of an epoch come before the
-next epoch. Unordered times of a user's domain are processed as they complete.
+Epochs are processed one after the other, in order; in a loop, all rounds of an epoch come before the next epoch.
+Unordered times of a user's domain are processed as they complete.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class EpochStep(Protocol):
 
 
 def build_keyed_state(step: EpochStep, owners: Owners = owners_of) -> Build:
-    """Build an operator that processes one whole epoch after the other, and keeps state by key."""
+    """Build an operator that processes whole epochs, one after the other, and keeps state by key."""
 
     def process(kept: Kept, batches: list[list[Batch]], _: object) -> Sequence[list[Batch]]:
         return ([step.process(kept, batches[0])],)
@@ -72,13 +72,13 @@ class Accumulation:
         kept.update(changed)
         if self.fold.result is not None:
             return self.fold.results(changed) + failed
-        # A sent result must not change with the state, which may be changed in place.
+        # ``add`` may change the state in place, and a result that was sent must not change with it.
         return [(key, copy(state)) for key, state in changed.items()] + failed
 
 
 @dataclass(frozen=True, slots=True)
 class StatefulMap:
-    """Calls ``step(state, record)`` with the records of a key, one after the other; it returns (state, result)."""
+    """Calls ``step(state, record)``, which returns (state, result), with the records of each key in turn."""
 
     keys: Keys
     start: Callable[[], Any]
@@ -87,7 +87,7 @@ class StatefulMap:
     caught: Caught = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return the result or the letter of each record; a key whose state is None is forgotten."""
+        """Return the result, or the letter, of each record; forget a key whose state is None."""
         results: list[Any] = []
         for key, rows in _rows_by_key(self.keys, batches, self.order).items():
             state = kept.get(key)  # None is never kept

@@ -1,4 +1,4 @@
-"""Picks: the records selected from a batch: each once, the greatest, the first of each key, or a sample.
+"""Picks, which select records from a batch: each record once, the greatest, the first of each key, or a sample.
 
 The result is a batch of the same kind, and does not depend on the order of the records.
 """
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 _WHOLE_RECORDS = Keys(None)
 _BY_CONTENT = Order(())
-"""An order in which all rows of a table are equal, so that their content decides."""
+"""An order in which all rows of a table are equal, so that only their content decides."""
 
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
-"""The shifts and factors of a hash whose bits each depend on all bits of its input."""
+"""The shifts and factors of a hash; each bit of the hash depends on all bits of its input."""
 
 
 def distinct_records(batch: Batch) -> Batch:
     """Return each record of a batch once; raise TypeError if one cannot be hashed.
 
-    Records are equal as in Python, rows if all their columns are; NaN equals itself, as None does.
+    Records are compared as in Python; rows are equal if all columns are. NaN equals NaN, and None equals None.
 
     >>> distinct_records(["a", "b", "a"]), distinct_records([{"n": 1}, {"n": 1}])
     (['a', 'b'], [{'n': 1}])
@@ -132,7 +132,7 @@ def _first_rows(numbers: "npt.NDArray[np.int64]", k: int) -> "npt.NDArray[np.int
 
 @dataclass(frozen=True, slots=True)
 class FirstOfEach:
-    """Lets the first record of each key pass, over all epochs; within an epoch, the first in an order.
+    """Passes the first record of each key over all epochs; within an epoch, the first in ``order``.
 
     Attributes:
         order: None if only the content decides.

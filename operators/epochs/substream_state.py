@@ -18,7 +18,7 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input,
 def build_state_by_substream(step: EpochStep) -> Build:
     """Build an operator that processes the complete epochs of each substream separately.
 
-    It drops the state of a substream when that has ended and its last epoch is processed.
+    It drops the state of a substream once the substream has ended and its last epoch is processed.
     """
     return lambda context: _Share(context, step).schedule
 
@@ -31,9 +31,10 @@ class _Share:
         self._kept: dict[Any, Kept] = context.state("substreams", dict)
         self._epochs: dict[tuple[Time, Labels | None], list[Batch]] = context.state("epochs", dict)
         self._waiting: dict[Any, int] = context.state("waiting", dict)
-        """By key, the number of epochs that are not processed yet."""
+        """For each key, the number of epochs that are not processed yet."""
         self._ended: dict[Any, list[int]] = context.state("ended", dict)
-        """By key, for each ended substream of it in order: the number of waiting epochs before its state is dropped."""
+        """For each key and each of its ended substreams, in order: the number of epochs to process before its state is
+        dropped."""
         self._notificator = context.notificator()
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
@@ -67,7 +68,7 @@ class _Share:
 
 
 Collected: TypeAlias = dict[Any, tuple[Label, Time, list[Any]]]
-"""By key: the label, the latest time, and the records."""
+"""For each key: the label, the latest time, and the records."""
 
 
 def build_collect(result: Callable[[Any, list[Any]], Any]) -> Build:

@@ -1,4 +1,4 @@
-"""The lines of a block that cannot be parsed, apart from the others."""
+"""The separation of lines that cannot be parsed from the other lines of a block."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that cannot be parsed; several, if a value may contain line ends.
+    """A line that cannot be parsed, or several lines if a value may contain line ends.
 
     Attributes:
-        offset: the place in the decompressed text, in bytes.
+        offset: its offset in the decompressed text, in bytes.
     """
 
     line: bytes
@@ -28,8 +28,8 @@ def parsed_lines(
 ) -> list[Parsed]:
     r"""Return the results of ``parse(block, offset)`` for a block of lines, or for parts of it.
 
-    A block for which it raises ValueError is cut into parts. ``refuse`` receives each line that cannot be parsed
-    alone. With ``refuse=None`` the error is raised. With k bad lines of n, it parses O(k log n) parts.
+    If ``parse`` raises ValueError, the block is cut into parts, down to single lines; ``refuse`` receives the lines
+    that still fail. With ``refuse=None`` the error is raised. With k bad lines of n, this parses O(k log n) parts.
     ``may_cut=False`` refuses the block as a whole.
 
     >>> bad = []

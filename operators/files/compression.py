@@ -1,4 +1,4 @@
-"""Files of lines that are compressed; the suffix of the name says how."""
+"""Compressed files of lines; the suffix of the name tells the codec."""
 
 import lzma
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".xz": "xz"}
-"""The ways to compress, by suffix."""
+"""The codecs, by suffix."""
 
 _BUFFER_BYTES = 8 << 20
 
 
 def codec_of(path: str) -> str | None:
-    """Return how a file is compressed, by its suffix.
+    """Return the codec of a file, by its suffix; None if the file is not compressed.
 
     >>> codec_of("s3://logs/a.csv.gz"), codec_of("a.csv")
     ('gzip', None)
@@ -31,10 +31,7 @@ def bare(path: str) -> str:
 
 @contextmanager
 def decompressed(file: "pa.NativeFile", path: str) -> "Iterator[pa.NativeFile]":
-    """Yield a file as decompressed bytes, as its suffix says.
-
-    A file without such a suffix stays as it is, and can seek.
-    """
+    """Yield a file, decompressed according to its suffix; an uncompressed file is unchanged, and can seek."""
     import pyarrow as pa
 
     codec = codec_of(path)

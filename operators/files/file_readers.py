@@ -1,7 +1,7 @@
 """The readers of files, one for each format: they yield batches, each with the position after it.
 
 A position is a whole number, 0 at the beginning: an offset of bytes in formats of lines, a row in Parquet, a batch in
-Arrow IPC. A reader that begins at a position gets the same batches from there on as one that has begun at 0.
+Arrow IPC. A reader that begins at a position yields the same batches from there on as a reader that began at 0.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,15 +32,15 @@ class FileReader(Protocol):
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
         """Yield the batches from a position on, each with the position after it.
 
-        A block of lines without any record is an empty batch, since lines of it may have been refused.
+        A block of lines without any record is an empty batch: all its lines may have been refused.
 
         Raises:
-            FileChanged: the file is another one by now, or changes during the call.
-            Exception: the file does not have this format; a note has its path.
+            FileChanged: the file has been replaced, or changes during the call.
+            Exception: the file does not have this format; a note on the exception has the path.
         """
 
     def schema_of(self, file: StoredFile) -> "pa.Schema | None":
-        """Return the columns of a file; None where records have no columns."""
+        """Return the columns of a file; None if its records have no columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class TextReader:
 
 @dataclass(frozen=True, slots=True)
 class JsonLinesReader:
-    """Reads one JSON value a line: as it is or, with ``fit``, as columns."""
+    """Reads one JSON value per line: unchanged or, with ``fit``, as columns."""
 
     fit: SchemaFit | None = None
     refuse: Refuse | None = None
@@ -100,12 +100,12 @@ class JsonLinesReader:
 
 @dataclass(frozen=True, slots=True)
 class CsvReader:
-    """Reads CSV with a line of names at the beginning.
+    """Reads CSV with a header line.
 
     Args:
-        options: how the CSV is written, such as its delimiter; None for RFC 4180.
+        options: the dialect of the CSV, such as its delimiter; None for RFC 4180.
         columns: the columns to read; None for all.
-        fit: the columns of the results; None for those of the file.
+        fit: the columns of the results; None for the file's columns.
     """
 
     options: "csv.ParseOptions | None" = None
@@ -126,7 +126,7 @@ class CsvReader:
                 yield _in_one(batches) if batches else [], end
 
     def schema_of(self, file: StoredFile) -> "pa.Schema":
-        """Return the columns of a file, with the types that its first block has."""
+        """Return the columns of a file, with the types found in its first block."""
         return self._layout_of(file).schema
 
     def _layout_of(self, file: StoredFile) -> "_Layout":
@@ -206,7 +206,7 @@ def _first_line(block: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ParquetReader:
-    """Reads Parquet, a row group at a time."""
+    """Reads Parquet, one row group at a time."""
 
     columns: Sequence[str] | None = None
     fit: SchemaFit | None = None
@@ -240,7 +240,7 @@ class ParquetReader:
 
 @dataclass(frozen=True, slots=True)
 class ArrowReader:
-    """Reads Arrow IPC: files, and streams in files."""
+    """Reads Arrow IPC, in the file format or the stream format."""
 
     columns: Sequence[str] | None = None
     fit: SchemaFit | None = None
@@ -274,7 +274,7 @@ _ARROW_FILE = b"ARROW1"
 
 
 def _arrow_reader(file: "pa.NativeFile") -> tuple[Any, bool]:
-    """Return the reader of a file, and whether it knows where each batch is."""
+    """Return the reader of a file, and whether it has random access to batches."""
     import pyarrow as pa
 
     if file.seekable():
@@ -305,7 +305,7 @@ def _chained(parts: list[list[Any]]) -> list[Any]:
 
 
 def _in_one(batches: "list[pa.RecordBatch]") -> "pa.RecordBatch":
-    """Return the rows of a block as one batch, since its position is after all of them."""
+    """Return the rows of a block as one batch, since only the end of the block is a position."""
     import pyarrow as pa
 
     if len(batches) == 1:
@@ -334,7 +334,7 @@ FORMATS = {
     "arrow": (".arrow", ".feather", ".ipc"),
     "text": (".txt", ".log"),
 }
-"""The formats, and the suffixes that tell them; compressed files have another suffix behind it."""
+"""The suffixes of each format; compressed files have another suffix after it."""
 
 
 def format_of(path: str) -> str | None:

@@ -1,7 +1,7 @@
 """Files of lines, read in blocks of whole lines.
 
 A block depends only on the file and the offset at which it begins. So a reader that continues from the end of a block
-gets the same blocks as one that has read all of the file. Offsets count the bytes of the text, decompressed.
+gets the same blocks as a reader of the whole file. Offsets count the bytes of the decompressed text.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def line_blocks(
     Args:
         file: open at its beginning.
         start: the offset; if the file cannot seek, the bytes before it are read and dropped.
-        quote: the quote character; a line end between two of them is part of a value.
+        quote: the quote character; a line end inside quotes is part of a value.
         size: the size of a block in bytes; a block with a longer line is larger.
 
     >>> import pyarrow as pa

@@ -1,8 +1,7 @@
-"""Gives all files the same columns, when files differ.
+"""Gives all files the same columns.
 
-A column that is missing is null. A column of another type is cast if no value changes. A column that the other files do
-not have is an error, or left out if the user has given the schema. Everything else is an error that names the file and
-the column.
+A missing column becomes null. A column of another type is cast if no value changes. A surplus column is left out if the
+user has given the schema. Everything else is an error that names the file and the column.
 """
 
 from collections.abc import Iterator
@@ -16,8 +15,8 @@ class SchemaFit:
     """Fits batches to a schema.
 
     Args:
-        schema: the columns that results have, in order.
-        leaves_out: whether other columns are left out; otherwise they are an error.
+        schema: the columns of results, in order.
+        leaves_out: whether surplus columns are left out; otherwise they are an error.
     """
 
     def __init__(self, schema: "pa.Schema", *, leaves_out: bool) -> None:
@@ -43,7 +42,7 @@ class SchemaFit:
                 raise ValueError(_unlike(field.name, found.field(field.name).type, field.type))
 
     def fit(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
-        """Return a batch with the schema; the arrays are shared where they fit.
+        """Return a batch with the schema; arrays that already fit are shared.
 
         Raises:
             ValueError: a column cannot be fitted, or a value would change.
@@ -67,9 +66,9 @@ class SchemaFit:
 
 
 def is_castable(found: "pa.DataType", wanted: "pa.DataType") -> bool:
-    """Tell whether values of a type can be converted to another without a change, unless they are too large or fine.
+    """Tell whether values of a type can be converted to another unchanged, unless one is too large or too precise.
 
-    Fields of structs are found by name. A struct may lack some, which become null.
+    Fields of structs are found by name; missing fields become null.
     """
     from pyarrow import types
 
@@ -95,7 +94,7 @@ def is_castable(found: "pa.DataType", wanted: "pa.DataType") -> bool:
 def cast_exactly(column: "pa.Array", wanted: "pa.DataType") -> "pa.Array":
     """Return an array with another type, for which `is_castable` is true.
 
-    In a type of smaller floats, a float becomes the nearest one.
+    Conversion to a smaller float type rounds to the nearest float.
 
     Raises:
         ValueError: a value would change, or a null is not allowed.
@@ -122,7 +121,7 @@ def cast_exactly(column: "pa.Array", wanted: "pa.DataType") -> "pa.Array":
 
 
 def _leaves(before: "pa.Array", after: "pa.Array") -> "Iterator[tuple[pa.Array, pa.Array]]":
-    """Yield the values in a column of nested ones before and after a cast, without structs and lists around them."""
+    """Yield the innermost arrays of a nested column before and after a cast, without structs and lists around them."""
     from pyarrow import types
 
     if before.type == after.type or types.is_null(before.type):
@@ -157,7 +156,7 @@ def _check_equal(before: "pa.Array", after: "pa.Array") -> None:
     elif types.is_integer(before.type) or types.is_decimal(before.type) or types.is_temporal(before.type):
         changed = pc.not_equal(before, after.cast(before.type))
     elif types.is_floating(before.type):
-        # Arrow's own conversion of decimals to floats is not to the nearest; the one of text is.
+        # Arrow converts decimals to floats inexactly, but text to the nearest float.
         text = after.cast("string") if types.is_decimal(after.type) else after
         wide = "float32" if types.is_float16(before.type) else before.type
         changed = pc.not_equal(before.cast(wide), text.cast(wide))

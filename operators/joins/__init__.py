@@ -1,1 +1,1 @@
-"""Joins, of records and of tables."""
+"""Joins of records and of tables."""

@@ -1,4 +1,4 @@
-"""Interval joins: they pair records with equal keys whose event times are near each other, over all epochs.
+"""Interval joins, which pair records with equal keys and nearby event times, over all epochs.
 
 A record is kept until the other side's watermark has passed all its possible partners.
 
@@ -25,14 +25,14 @@ from tidewheel.progress import GraphError
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
 _FEW_RECORDS = 1024
-"""The number of records that a side keeps beyond twice the needed ones before it drops any."""
+"""A side drops records once it keeps more than twice as many as it needs, plus this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The distances from a record to its partners in time: from ``lower`` to ``upper``, both included.
+    """The distances in time from a record to its partners: from ``lower`` to ``upper``, both included.
 
-    Negative before it.
+    The distance to an earlier partner is negative.
     """
 
     lower: Duration
@@ -40,7 +40,7 @@ class Interval:
 
 
 def make_interval(name: str, within: object, lateness: object) -> Interval:
-    """Return the interval; raise GraphError if ``within`` is not one, or ``lateness`` does not fit it."""
+    """Return the interval; raise GraphError if ``within`` is not an interval, or ``lateness`` does not fit."""
     if not (isinstance(within, tuple) and len(within) == 2):
         raise GraphError(f"operator {name!r}: within is (lower, upper), two distances in time, not {within!r}")
     for end in within:
@@ -78,7 +78,7 @@ class TimedRecords:
             self.count += len(added)
 
     def drop_before(self, bound: Any, position: Callable[[TimedRecord], Any]) -> None:
-        """Drop the records whose ``position``, which grows with event time, lies before ``bound``.
+        """Drop the records whose ``position`` is less than ``bound``; ``position`` grows with event time.
 
         Amortised O(log n) for each record.
         """
@@ -101,7 +101,7 @@ class Kept:
     other_watermark: Watermark
 
     def advance(self, latest: list[Batch], other_latest: list[Batch]) -> None:
-        """Receive the greatest event times of an epoch on all workers, for each side."""
+        """Advance the watermarks by each side's greatest event times in an epoch, on all workers."""
         self.watermark.advance(chain.from_iterable(latest))
         self.other_watermark.advance(chain.from_iterable(other_latest))
 
@@ -110,7 +110,7 @@ class Kept:
 class IntervalJoin:
     """Pairs records with event times, epoch by epoch. A new record costs O(log n), with n kept records of its key.
 
-    Its inputs are the records of both sides, then for both sides the greatest event times on all workers.
+    Its inputs are the left records, the right records, and the greatest event times of left and right on all workers.
     """
 
     interval: Interval
@@ -169,7 +169,7 @@ class IntervalJoin:
 
 
 def _in_time(batches: list[list[TimedRecord]], watermark: Any) -> tuple[Groups, list[Any]]:
-    """Return the records in time, by key, without keys that match nothing; also return the late records."""
+    """Return the records that are not late, by key, without keys that match nothing; and the late records."""
     timed = list(chain.from_iterable(batches))
     late: list[Any] = []
     if watermark is not None:

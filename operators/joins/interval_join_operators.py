@@ -1,6 +1,6 @@
 """The operator that joins records by key and event time.
 
-Each worker reads the event times of its records, and tells all workers the greatest.
+Each worker reads the event times of its records, and sends the greatest to all workers.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -19,6 +19,7 @@ from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import table_schema
 from tidewheel.operators.keys.columns import check_names
+from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.event_time import BY_KEY, EventTimeReader, TimedRecord, read_timed
@@ -33,6 +34,7 @@ from tidewheel.runtime.worker.operator_context import OperatorContext
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
 
 
@@ -43,8 +45,8 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
     Attributes:
         results: the result of each pair, at the later of the two epochs.
-        late: records of this side that have arrived too late or too far ahead to be paired, at the epoch of their
-            arrival.
+        late: this side's records that arrived too late, or are too far ahead of the clock, at the epoch of their
+            arrival. They are not paired.
         other_late: such records of the other side.
     """
 
@@ -54,7 +56,7 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
 
 class IntervalJoinOperators(StreamBase[Record]):
-    """The methods of streams that join records which happened near each other."""
+    """The methods of streams that join records with nearby event times."""
 
     __slots__ = ()
 
@@ -72,6 +74,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
         suffix: str = "",
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> IntervalJoined[Any, Any, Any]: ...
 
@@ -88,10 +91,11 @@ class IntervalJoinOperators(StreamBase[Record]):
         lateness: Duration | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
 
-    @adds_operators("at_most_ahead", "clock")
+    @adds_operators("at_most_ahead", "clock", "dead_letters")
     def interval_join(  # noqa: PLR0913 - each decides something of its own, and most may be left out
         self,
         other: "Stream[Any]",
@@ -105,15 +109,16 @@ class IntervalJoinOperators(StreamBase[Record]):
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
         suffix: str = "",
+        dead_letters: "DeadLetters | None" = None,
         name: str = "interval_join",
     ) -> IntervalJoined[Any, Any, Any]:
-        """Pair records with equal keys that happened near each other, of any epochs.
+        """Pair records with equal keys and nearby event times, of any epochs.
 
-        A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later epoch.
-        When an epoch is complete, each side has a watermark: its greatest event time so far, on any worker, less
-        ``lateness``. If a record of a later epoch is behind the watermark of its own side, it is late and goes to
-        ``late`` or ``other_late``. All other records meet all their partners, and are kept until the other side's
-        watermark has passed the last possible partner. Keys and results are those of `join`.
+        A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and is sent once, at the later
+        epoch. When an epoch is complete, each side has a watermark: its greatest event time so far, on any worker, less
+        ``lateness``. A record of a later epoch with an event time before its own side's watermark is late, and goes to
+        ``late`` or ``other_late``. All other records meet all their partners. They are kept until the other side's
+        watermark has passed their last possible partner. Keys and results are as for `join`.
 
         Args:
             other: the other side, of the same scope.
@@ -121,19 +126,21 @@ class IntervalJoinOperators(StreamBase[Record]):
             other_on: the key of the other side's records; ``on`` by default.
             at: the event time of this side's records: a function, or the name of a column. It is a number, a datetime
                 or a timedelta; columns may also have dates.
-            other_at: the event time of the other side's; ``at`` by default.
-            within: (lower, upper), how long after a record its partners happen, negative before it; timedeltas unless
-                times are numbers.
-            lateness: how far behind the greatest event time of its side a record may be and still be in time; 0 by
-                default.
-            at_most_ahead: how far ahead of the clock a record may have happened, as for `window`; a record farther
+            other_at: the event time of the other side's records; ``at`` by default.
+            within: (lower, upper): the least and greatest event time of a partner minus that of the record; timedeltas,
+                or numbers if times are numbers.
+            lateness: how far a record's event time may be behind the greatest of its side before the record is late; 0
+                by default.
+            at_most_ahead: how far a record's event time may be ahead of the clock, as for `window`; a record farther
                 ahead counts as late.
-            clock: returns the present as an event time, as for `window`.
-            suffix: appended to names of the other side's columns that this side has too; without it they are an error.
+            clock: returns the current time as an event time, as for `window`.
+            suffix: appended to the other side's column names that this side has, too; without it they are an error.
+            dead_letters: receives records of both sides for which a function of a record raises, or that have no event
+                time; None fails the job.
             name: the operator's name.
 
         Raises:
-            GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
+            GraphError: an argument cannot be used, or the stream is in a loop, where times have no total order.
 
         Complexity: with functions, O(log n) for each record, with n kept records of its key. With tables, O(n log n) an
         epoch, with n new or kept rows.
@@ -162,8 +169,13 @@ class IntervalJoinOperators(StreamBase[Record]):
         interval = make_interval(name, within, lateness)
         limit = AheadLimit.checked(f"operator {name!r}", at_most_ahead, clock, interval.lower)
         builds, known = _builds(keys, times, interval, lateness, limit, suffix, (self.schema, other.schema))
-        left, latest, ahead = self._operator(f"{name} times", [], 3, builds[0], keys.exchanges[:1], notify=False)
-        right, *more = other._operator(f"{name} times", [], 3, builds[1], keys.exchanges[1:], notify=False)
+        sides: list[StreamBase[Any]] = [self, other]
+        if dead_letters is not None:
+            reads = [_reads(own, time, interval) for own, time in zip(keys, times, strict=True)]
+            parts = zip(sides, keys.of_sides, reads, (": keys", ": other keys"), strict=True)
+            sides = [side._with_good_keys(name, key, dead_letters, read, part=part) for side, key, read, part in parts]
+        left, latest, ahead = sides[0]._operator(f"{name} times", [], 3, builds[0], keys.exchanges[:1], notify=False)
+        right, *more = sides[1]._operator(f"{name} times", [], 3, builds[1], keys.exchanges[1:], notify=False)
         other_latest, other_ahead = more
         pacts = (None, None, BroadcastPact(), BroadcastPact())
         results, late, other_late = left._operator(name, [right, latest, other_latest], 3, builds[2], pacts)
@@ -178,6 +190,11 @@ class IntervalJoinOperators(StreamBase[Record]):
         return IntervalJoined(*made)
 
 
+def _reads(keys: Keys, at: At, interval: Interval) -> Callable[[Any], None] | None:
+    """Return a function that raises for a record without key or event time; None where these are columns."""
+    return EventTimeReader(keys, at, interval.lower).read_one if callable(keys.key) else None
+
+
 def _builds(
     keys: JoinKeys,
     at: tuple[At, At],
@@ -187,7 +204,7 @@ def _builds(
     suffix: str,
     schemas: "Sequence[pa.Schema | None]",
 ) -> "tuple[list[Build], list[pa.Schema | None]]":
-    """Return the builds of the operators that read both sides and of the join, and the schemas of its outputs.
+    """Return the builds of the two operators that read both sides and of the join, and the schemas of its outputs.
 
     Raises:
         GraphError: the columns cannot be joined.

@@ -1,7 +1,7 @@
 """Interval joins of Arrow tables by names of columns.
 
-NumPy's integers wrap round when they get too large. So single instants and distances are Python's: numbers, or whole
-nanoseconds for timestamps, dates and durations.
+NumPy's integers overflow silently. So single instants and distances are Python numbers; for timestamps, dates and
+durations they are whole nanoseconds.
 """
 
 import math
@@ -86,7 +86,7 @@ def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
 def read_table(at: str, length: Duration, limit: AheadLimit, batch: Batch) -> ReadTimes:
     """Return a batch as a table, its greatest event time, and the rows that are too far ahead.
 
-    Raises as `timed_table`.
+    Raise as `timed_table` does.
     """
     timed = timed_table(as_table(batch), at, length)
     latest = _latest(limit, timed.times, has_zone=getattr(timed.rows.column(at).type, "tz", None) is not None)
@@ -111,11 +111,11 @@ def _latest(limit: AheadLimit, times: "Times", *, has_zone: bool) -> Number | No
 class IntervalTableJoin:
     """Pairs rows epoch by epoch; O(n log n) for each epoch, with n new or kept rows.
 
-    Its inputs are the tables of both sides, then for both sides the greatest event times on all workers.
+    Its inputs are the left tables, the right tables, and the greatest event times of left and right on all workers.
 
     Attributes:
-        at: the columns of both sides that have the event times.
-        lateness: how far behind the greatest event time of its side a record may be.
+        at: the names of the event time columns, left and right.
+        lateness: how far a row's event time may be behind the greatest of its side before the row is late.
     """
 
     columns: JoinedColumns
@@ -208,7 +208,7 @@ def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:
 
 
 class Bounds(NamedTuple):
-    """For rows on the left, the first and last event time of a partner; for rows on the right, the event time.
+    """For each left row, the first and last event time of a partner; for each right row, its event time.
 
     All three arrays have one type.
     """
@@ -240,7 +240,7 @@ def are_before(times: "Times", instant: Number) -> "npt.NDArray[Any]":
 
 
 def reach(times: "Times", farthest: Number, instant: Number) -> "npt.NDArray[Any]":
-    """Tell which times are, when moved by ``farthest``, not before ``instant``."""
+    """Tell for each time whether ``time + farthest >= instant``."""
     if times.dtype.kind == "f" or isinstance(farthest, float) or isinstance(instant, float):
         return times + float(farthest) >= instant
     return ~are_before(times, instant - farthest)
@@ -260,7 +260,7 @@ def bounds(times: "Times", lower: Number, upper: Number, instants: "Times") -> B
     unit = min(_tick(times), _tick(instants))
     times, instants = _in_units(times, unit), _in_units(instants, unit)
     earliest, latest = int(times.min()), int(times.max())
-    # An instant just beyond all others has the same effect as one farther away.
+    # Any instant beyond all others has the same effect, so the nearest one will do.
     least, most = int(instants.min()) - latest - 1, int(instants.max()) - earliest + 1
     ends = [min(max(end, least), most) for end in (-(-lower // unit), upper // unit)]
     if min(ends) + min(earliest, 0) < _LEAST or max(ends) + max(latest, 0) > _MOST:
@@ -280,7 +280,7 @@ def _ticks(times: "Times") -> "Times":
 
 
 def _in_units(times: "Times", unit: int) -> "Times":
-    """Return times as multiples of ``unit``, as Python's integers if NumPy's are too small."""
+    """Return times as multiples of ``unit``, as Python integers if NumPy's would overflow."""
     factor, ticks = _tick(times) // unit, _ticks(times)
     if factor > 1 and max(-int(ticks.min()), int(ticks.max())) * factor > _MOST:
         ticks = ticks.astype(object)

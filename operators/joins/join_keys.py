@@ -1,7 +1,7 @@
-"""Keys of joins: how to find them, and which match nothing.
+"""The keys of joins, and the keys that match nothing.
 
-As in SQL, None matches nothing, not even None. Nor does NaN, or a tuple with either. Other keys match if they are equal
-in Python: ``1``, ``1.0`` and ``True`` are one key.
+As in SQL, None matches nothing, not even None. NaN, and tuples with None or NaN, match nothing either. Other keys match
+if they are equal in Python: ``1``, ``1.0`` and ``True`` are one key.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -14,11 +14,11 @@ Groups: TypeAlias = dict[Any, list[Any]]
 """Records by key."""
 
 _PLAIN = frozenset({int, str, bool, bytes})
-"""Types all of whose values match themselves."""
+"""Types whose values all match themselves."""
 
 
 class JoinKeys(NamedTuple):
-    """The keys of both sides: functions of a record, or equally many names of columns."""
+    """The keys of both sides: two functions of a record, or equally many column names on both sides."""
 
     left: Keys
     right: Keys
@@ -32,12 +32,21 @@ class JoinKeys(NamedTuple):
         """The keys by which both sides are exchanged."""
         return self.left.key, self.right.key
 
+    @property
+    def of_sides(self) -> tuple[Key, Key]:
+        """The keys of both sides, neither of which is None."""
+        left, right = self.exchanges
+        assert left is not None, "a join has keys"
+        assert right is not None, "a join has keys"
+        return left, right
+
 
 def make_keys(name: str, key: Key, other_key: Key | None, suffix: str = "") -> JoinKeys:
     """Return the keys of both sides; ``key`` serves both if ``other_key`` is None.
 
     Raises:
-        GraphError: one is not a key, they do not fit together, or there is a ``suffix`` without columns.
+        GraphError: an argument is not a key, the keys do not fit together, or a ``suffix`` is given without column
+            names.
     """
     left, right = (Keys.checked(name, side) for side in (key, key if other_key is None else other_key))
     if callable(left.key) != callable(right.key):

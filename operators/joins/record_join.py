@@ -12,7 +12,7 @@ from tidewheel.runtime.description.plan import Build
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
 How: TypeAlias = Literal["inner", "left", "right", "outer"]
-"""The records without a partner that are kept, with None in its place: none, this stream's, the other's, or both."""
+"""The side whose records without a partner are kept, with None in the partner's place."""
 
 Pair: TypeAlias = tuple[Any, Any]
 
@@ -20,10 +20,7 @@ _Kept: TypeAlias = tuple[Groups, Groups, UnlikeKeys]
 
 
 def build_pair_join(keys: JoinKeys, how: How) -> Build:
-    """Build an operator that pairs the records of each epoch that have equal keys.
-
-    Linear in records and pairs.
-    """
+    """Build an operator that pairs the records of each epoch by equal keys; linear in records and pairs."""
 
     def process(kept: UnlikeKeys, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
         (lefts, lonely_lefts), (rights, lonely_rights) = _matchable(batches, keys)
@@ -41,7 +38,7 @@ def build_pair_join(keys: JoinKeys, how: How) -> Build:
 
 
 def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
-    """Build an operator that pairs new records with each other and with all earlier ones.
+    """Build an operator that pairs new records with each other and with all earlier records.
 
     Linear in the new records and pairs.
     """
@@ -63,10 +60,7 @@ def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
 
 
 def build_cogroup(keys: JoinKeys) -> Build:
-    """Build an operator that gathers the records of both sides by key, for each epoch.
-
-    Linear in records.
-    """
+    """Build an operator that gathers the records of both sides by key, for each epoch; linear in records."""
 
     def process(kept: UnlikeKeys, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
         lefts, rights = _grouped(batches, keys)

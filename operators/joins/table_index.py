@@ -1,4 +1,4 @@
-"""Tables of earlier epochs, sorted by the hashes of their keys, to find rows by key.
+"""An index that finds the rows of earlier epochs by key: tables sorted by the hashes of keys.
 
 Each epoch adds a sorted table, and two tables of similar size are merged, so each row is sorted O(log n) times. A
 look-up is a binary search in each table.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SortedTable(NamedTuple):
-    """Rows sorted by the hashes of their keys, without rows that match nothing."""
+    """Rows sorted by the hashes of their keys, without rows whose key matches nothing."""
 
     hashes: "npt.NDArray[np.uint64]"
     rows: "pa.Table"
@@ -51,7 +51,7 @@ def sort_by_key(table: "pa.Table", keys: Keys) -> SortedTable:
 
 @dataclass(slots=True)
 class TableIndex:
-    """All added rows, to be found by their keys, which are in columns."""
+    """Finds all added rows by their keys."""
 
     keys: Keys
     tables: list[SortedTable] = field(default_factory=list)
@@ -81,10 +81,7 @@ class TableIndex:
         return self
 
     def match(self, wanted: SortedTable, keys: Keys) -> "Iterator[tuple[pa.Table, Matches]]":
-        """Yield tables that have rows with keys of ``wanted``.
-
-        With each table come the pairs (row of ``wanted``, row in the table).
-        """
+        """Yield the tables that have keys of ``wanted``, with the pairs (row of ``wanted``, row of the table)."""
         for known in self.tables:
             matches = match_hashes(wanted.hashes, known.hashes)
             same = have_same_keys(
@@ -109,7 +106,7 @@ def _merged(one: SortedTable, other: SortedTable) -> SortedTable:
 
 
 def build_table_join_across_epochs(columns: JoinedColumns) -> Build:
-    """Build an operator that joins new tables with each other and with all earlier ones."""
+    """Build an operator that joins new tables with each other and with all earlier tables."""
     keys, other_keys = columns.keys
 
     def process(

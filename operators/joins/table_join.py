@@ -1,7 +1,8 @@
 """Joins of the tables of an epoch by names of columns.
 
-In an outer join a worker fills the other side's columns with nulls, even if it has no rows of that side. So the schema
-of a stream goes to all workers at the first times with rows. For each time, all workers know it or none does.
+In an outer join, a worker may have to fill a side's columns with nulls without having rows of that side. So the schema
+of a stream is sent to all workers at the first times with rows. For each time, all workers know the schema or none
+does.
 """
 
 from collections.abc import Sequence
@@ -33,8 +34,8 @@ class JoinedColumns:
     """The columns of a join's result: those of this side, then those of the other side without its keys.
 
     Attributes:
-        suffix: appended to names of the other side's columns that this side has too.
-        takes_either: whether a result may have only a row of the other side, with its key.
+        suffix: appended to the other side's column names that this side has, too.
+        takes_either: whether a result may lack this side's row, so that its key comes from the other side's row.
     """
 
     keys: JoinKeys
@@ -42,7 +43,7 @@ class JoinedColumns:
     takes_either: bool = False
 
     def combine(self, left: "pa.Table", right: "pa.Table", matches: Matches) -> "pa.Table":
-        """Return a row for each pair of rows; -1 in place of a row makes nulls.
+        """Return a row for each pair of row numbers; -1 stands for a row of nulls.
 
         Raises:
             ValueError: both sides have a column with the same name.
@@ -61,7 +62,7 @@ class JoinedColumns:
         return pa.table(columns)
 
     def schema_of(self, operator: str, left: "pa.Schema | None", right: "pa.Schema | None") -> "pa.Schema | None":
-        """Return the schema of the result; None if the schema of one side is not known.
+        """Return the schema of the result; None if a side's schema is not known.
 
         Raises:
             GraphError: a key is missing, keys cannot be compared, or both sides have a column with the same name.
@@ -110,7 +111,7 @@ def _either(name: str, left: "pa.ChunkedArray", other_name: str, right: "pa.Chun
 def build_table_join(columns: JoinedColumns, how: How, promised: "Sequence[pa.Schema | None]", inputs: int) -> Build:
     """Build an operator that joins the tables of each epoch; O(n log n), with n rows.
 
-    ``promised`` are the known schemas of both sides. An inner join has two inputs; other joins have two more, with
+    ``promised`` has the known schemas of both sides. An inner join has two inputs; other joins have two more, with
     schemas from other workers.
     """
 
@@ -171,13 +172,13 @@ def _missing(rows: Any, count: int) -> Any:
 
 @dataclass(slots=True)
 class KnownSchemas:
-    """The schemas of a stream, by the earliest times from which they are known."""
+    """The schemas of a stream, with the times from which they are known."""
 
     promised: "pa.Schema | None" = None
     schemas: "dict[Time, pa.Schema]" = field(default_factory=dict)
 
     def learn(self, domain: TimeDomain, time: Time, schema: "pa.Schema") -> bool:
-        """Record that the stream has ``schema`` at ``time``; return whether that is new."""
+        """Record that the stream has ``schema`` at ``time``; return whether this was not known before."""
         if self._at(domain, time) is not None:
             return False
         for later in [known for known in self.schemas if domain.less_equal(time, known)]:
@@ -190,7 +191,7 @@ class KnownSchemas:
         return self
 
     def empty_table(self, domain: TimeDomain, time: Time) -> "pa.Table | None":
-        """Return an empty table with the columns known at ``time``; None if none are."""
+        """Return an empty table with the columns known at ``time``; None if they are not known."""
         schema = self._at(domain, time)
         return None if schema is None else as_table(schema.empty_table())
 

@@ -1,7 +1,7 @@
-"""Matching of rows of two tables: keys become numbers, which are matched by sorting.
+"""Matching the rows of two tables: keys become numbers, which are matched by sorting.
 
-Arrow's ``Table.join`` is not faster, rejects lists and structs, treats 0.0 and -0.0 as different, and has no mixed
-keys.
+Arrow's ``Table.join`` is not faster, rejects lists and structs, treats 0.0 and -0.0 as different, and cannot compare
+keys of different types.
 """
 
 from collections.abc import Sequence
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 class Matches(NamedTuple):
-    """Pairs of rows with equal keys: entry ``i`` of both arrays is a pair."""
+    """Pairs of rows with equal keys: the entries ``i`` of both arrays are a pair."""
 
     left: "Numbers"
     right: "Numbers"
 
 
 class KeyNumbers(NamedTuple):
-    """The number of each row's key, on both sides: the same for equal keys, -1 for keys that match nothing."""
+    """The number of each row's key, on both sides: equal for equal keys, -1 for keys that match nothing."""
 
     left: "Numbers"
     right: "Numbers"
 
 
 def number_keys(keys: JoinKeys, left: "pa.Table", right: "pa.Table") -> KeyNumbers:
-    """Number the key of each row of two tables, from 0; equal keys have the same number, in either table.
+    """Number the keys of the rows of two tables, from 0; equal keys get the same number in both tables.
 
-    If two columns have different types, each distinct value costs a dict look-up.
+    If the two columns of a key have different types, each distinct value costs a dict look-up.
     """
     import numpy as np
     import pyarrow.compute as pc
@@ -59,7 +59,7 @@ def _one_column(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> "pa.Chunke
 
 
 def _comparable(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Return the column in a wider type that has all its values, with null for NaN and 0.0 for -0.0."""
+    """Return the column in a type wide enough for all its values, with null for NaN and 0.0 for -0.0."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as kinds
@@ -102,14 +102,14 @@ def _number_values(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> KeyNumb
 
 
 def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.bool_]":
-    """Tell for each row of equally long columns whether its keys are equal, by the rules of `number_keys`."""
+    """Tell for each row whether its left and right key are equal, as for `number_keys`."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     same = np.ones(len(lefts[0]), np.bool_)
     for left, right in zip(map(_comparable, lefts), map(_comparable, rights), strict=True):
-        # Arrow has intervals of months, days and nanoseconds, but does not compare them.
+        # Arrow cannot compare its intervals of months, days and nanoseconds.
         if left.type == right.type and left.type != pa.month_day_nano_interval():
             same &= pc.fill_null(pc.equal(left, right), False).to_numpy()
         else:
@@ -132,8 +132,7 @@ def match_equal(keys: KeyNumbers) -> Matches:
 def match_within(keys: KeyNumbers, lows: Any, highs: Any, instants: Any) -> Matches:
     """Return the pairs of rows with equal keys and ``low <= instant <= high``.
 
-    ``lows`` and ``highs`` belong to the rows on the left, ``instants`` to the rows on the right. All three sort in the
-    same way.
+    ``lows`` and ``highs`` belong to the left rows, ``instants`` to the right rows. The three arrays must be comparable.
     """
     import numpy as np
 
@@ -148,7 +147,7 @@ def match_within(keys: KeyNumbers, lows: Any, highs: Any, instants: Any) -> Matc
 
 
 def match_hashes(hashes: "npt.NDArray[np.uint64]", ordered: "npt.NDArray[np.uint64]") -> Matches:
-    """Return the pairs of indexes of equal hashes; ``ordered`` is sorted."""
+    """Return the pairs of indexes of equal hashes; ``ordered`` must be sorted."""
     import numpy as np
 
     starts = np.searchsorted(ordered, hashes)

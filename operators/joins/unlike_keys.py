@@ -19,7 +19,7 @@ _MOST_KEYS = 100
 
 
 class UnlikeKeys:
-    """Compares the keys of both sides of a join once on each worker, and warns if none can match."""
+    """Compares the keys of both sides of a join, once on each worker, and logs a warning if none can match."""
 
     __slots__ = ("_name", "_worker", "is_compared")
 
@@ -29,7 +29,7 @@ class UnlikeKeys:
         self.is_compared = False
 
     def compare(self, lefts: Iterable[Any], rights: Iterable[Any]) -> None:
-        """Compare a few keys of both sides, once both have some; O(1)."""
+        """Compare a few keys of both sides, once both sides have keys; O(1)."""
         if self.is_compared:
             return
         some, others = (list(islice(keys, _MOST_KEYS)) for keys in (lefts, rights))
@@ -56,9 +56,9 @@ class UnlikeKeys:
 
 
 def unlike(lefts: Sequence[Any], rights: Sequence[Any]) -> str:
-    """Return how the keys of both sides differ, if values of their types can never be equal.
+    """Describe how the keys of both sides differ, if values of their types can never be equal.
 
-    The result is empty if they may match, or if a side has no key that can match.
+    Return an empty text if they may match, or if all keys of a side match nothing.
 
     >>> unlike([1, 2.5], ["1", None])[:74]
     'no key of one side can be equal to one of the other, as 1 is of type int a'

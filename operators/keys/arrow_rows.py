@@ -1,4 +1,4 @@
-"""Conversion of batches that have columns to Arrow tables."""
+"""Conversion of batches with columns to Arrow tables."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -40,5 +40,5 @@ def one_table(batches: Sequence[Batch]) -> "pa.Table | None":
 
 
 def table_schema(schema: "pa.Schema") -> "pa.Schema":
-    """Return the schema of the tables that `as_table` makes of batches with ``schema``."""
+    """Return the schema of the tables that `as_table` makes from batches with ``schema``."""
     return as_table(schema.empty_table()).schema

@@ -1,4 +1,4 @@
-"""The columns of batches and streams, if they are known, and errors about them."""
+"""The known columns of batches and streams, and the checks of them."""
 
 import sys
 from collections import Counter
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Expression(Protocol):
-    """The part of a `pyarrow.compute.Expression` that tidewheel needs; one is ``pc.field("n") * 2``."""
+    """The part of a `pyarrow.compute.Expression`, such as ``pc.field("n") * 2``, that tidewheel needs."""
 
     def is_valid(self) -> Any:
-        """Return the expression that is true where this one is not null."""
+        """Return an expression that is true for the rows in which this expression is not null."""
 
 
 def is_expression(value: object) -> TypeGuard[Expression]:
@@ -27,7 +27,7 @@ def is_expression(value: object) -> TypeGuard[Expression]:
 
 
 def check_names(operator: str, schema: "pa.Schema | None", names: Sequence[str]) -> None:
-    """Raise GraphError if a stream is known to lack one of these columns, or to have one twice.
+    """Raise GraphError if a stream's known schema lacks one of these columns, or has one twice.
 
     >>> import pyarrow as pa
     >>> check_names("select", pa.schema({"word": pa.string()}), ["n"])
@@ -55,7 +55,7 @@ def _what_is_wrong(schema: "pa.Schema", name: str) -> str:
 
 
 def check_same(came: "pa.Schema", expected: "pa.Schema") -> None:
-    """Raise TypeError, naming the first wrong column, unless the names and types of columns are as expected.
+    """Raise TypeError, naming the first wrong column, if the names or types of columns are not as expected.
 
     Metadata and nullability do not matter.
     """
@@ -94,7 +94,7 @@ def _wrong_type(came: "pa.Schema", expected: "pa.Schema") -> str:
 
 
 def common_schema(operator: str, schemas: "Sequence[pa.Schema | None]") -> "pa.Schema | None":
-    """Return the schema that all these streams have; None if the schema of one is not known.
+    """Return the common schema of these streams; None if a stream's schema is not known.
 
     Raises:
         GraphError: names or types of columns differ.
@@ -112,7 +112,7 @@ def common_schema(operator: str, schemas: "Sequence[pa.Schema | None]") -> "pa.S
 def schema_after(
     operator: str, change: "Callable[[pa.Table], pa.Table]", schema: "pa.Schema | None"
 ) -> "pa.Schema | None":
-    """Return the schema of ``change(table)`` for tables with a schema; None if it is not known.
+    """Return the schema of ``change(table)`` for tables with ``schema``; None if ``schema`` is None.
 
     Raises:
         GraphError: ``change`` raises a TypeError or a ValueError.

@@ -1,4 +1,4 @@
-"""Arrow columns as keys: equal keys get equal bits, numbers and hashes."""
+"""Arrow columns as keys, such that equal keys have equal bits, numbers and hashes."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def as_key_column(column: "Column") -> "Column":
-    """Return a column in which equal keys are equal bits: -0.0 becomes 0.0, and all NaN are one.
+    """Return a column in which equal keys have equal bits: -0.0 becomes 0.0, and all NaN become the same NaN.
 
     >>> import pyarrow as pa
     >>> as_key_column(pa.array([-0.0, 1.0])).to_pylist()
@@ -40,7 +40,7 @@ def as_key_column(column: "Column") -> "Column":
 
 
 def number_rows(columns: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.int64]":
-    """Return a number from 0 for each row, the same only for equal rows; null equals null.
+    """Number the rows, from 0; only equal rows have the same number. Null equals null.
 
     >>> import pyarrow as pa
     >>> number_rows([pa.chunked_array([[3, None, 3, None]]), pa.chunked_array([["a", "a", "a", "b"]])])
@@ -64,7 +64,7 @@ def hash_rows(batch: Batch, keys: Keys) -> "npt.NDArray[np.uint64]":
 
 
 def sortable(column: "Column") -> "Column":
-    """Return a column that Arrow can sort, with the same order."""
+    """Return a column with the same order that Arrow can sort."""
     import pyarrow as pa
     import pyarrow.types as kinds
 

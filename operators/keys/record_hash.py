@@ -1,6 +1,6 @@
-"""A hash of whole records that is the same in every process, and the pact that brings equal records together.
+"""A hash of whole records that is the same in every process, and the pact that sends equal records to one worker.
 
-The hash also decides between records that are otherwise equal in an order.
+The hash also orders records that are otherwise equal in an order.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 def record_hash(record: Any) -> int:
-    """Return a 64-bit hash of a record that is the same in every process.
+    """Return a 64-bit hash of a record, the same in every process.
 
     The hash of a key is its `stable_hash`. Rows (dicts), lists, sets, arrays and objects that can be pickled are hashed
     by their parts.
 
     Within a `HASH_VERSION` the hash of keys, rows, lists, sets, arrays and objects of plain classes never changes.
-    Other objects are hashed by their ``__reduce_ex__``, class name and attributes, caches included. So a new version of
-    Python or of a library may change their hash, as Python 3.13 does for `pathlib.Path`. State by record must then be
-    hashed again.
+    Other objects are hashed by their ``__reduce_ex__``, class name and attributes, cached values included. So a new
+    version of Python or of a library may change their hash, as Python 3.13 does for `pathlib.Path`. State by record
+    must then be hashed again.
 
     Raises:
         TypeError: a part of the record has another type.
@@ -117,7 +117,7 @@ class RecordPact(Pact):
 
 
 def owners_of_records(keys: list[Any], workers: int) -> list[int]:
-    """Return the worker to which a `RecordPact` sends the record of each key."""
+    """Return, for each key made from a record, the worker to which `RecordPact` sends the record."""
     return owners_of_hashes([record_hash(as_record(key)) for key in keys], workers)
 
 

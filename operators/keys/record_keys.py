@@ -1,7 +1,7 @@
-"""Keys of records, read from a batch of any kind, or made of whole records.
+"""Keys of records, read from a batch of any kind, or made from whole records.
 
-Keys that are equal in Python are one key. All NaN, also within tuples, are the one key `math.nan`; NumPy's NaT is one
-key for each type.
+Keys that are equal in Python are one key. All NaN, also within tuples, become the key `math.nan`. All NaT of a NumPy
+type are one key.
 """
 
 import math
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Names: TypeAlias = str | tuple[str, ...]
-"""The name of a column or field, or several: the key is the tuple of their values."""
+"""The name of a column or field, or several names; then the key is the tuple of their values."""
 
 _EQUAL_TO_THEMSELVES: frozenset[type] = frozenset({int, str, bytes, bool, type(None)})
 """Types without a NaN."""
 
 
 _ROW, _LIST = "\0row", "\0list"
-"""The first part of a key that stands for a row or a list, so that the key is equal to no tuple."""
+"""The first part of a key made from a row or a list, so that the key never equals a tuple."""
 
 
 class _Row(tuple[Any, ...]):
@@ -48,11 +48,11 @@ class _List(tuple[Any, ...]):
 
 
 _NOT_A_TIME: dict[type, Any] = {}
-"""By type, the one NaT of each type of NumPy's that has NaT, once a record had one."""
+"""The NaT that stands for all NaT of a NumPy type, by type."""
 
 
 def as_key(record: Any) -> Any:
-    """Return a record as a key: rows (dicts) and lists become hashable, each NaN becomes `math.nan`.
+    """Return a record as a key: rows (dicts) and lists become hashable, and each NaN becomes `math.nan`.
 
     >>> as_key({"n": 1, "tags": ["a"]}) == as_key({"tags": ["a"], "n": 1})
     True
@@ -72,7 +72,7 @@ def as_key(record: Any) -> Any:
 
 
 class _PortableNaN(float):
-    """A NaN that unpickles to the same object in every process, so that it is found in dicts."""
+    """A NaN that unpickles to one object in each process, so that dicts find it."""
 
     __slots__ = ()
 
@@ -85,10 +85,10 @@ PORTABLE_NAN = _PortableNaN("nan")
 
 
 def as_portable_key(key: Any) -> Any:
-    """Return a key of `as_key` that still equals itself after pickling.
+    """Return a key of `as_key` in a form that still equals itself after pickling.
 
     Raises:
-        TypeError: the key is NaT, which cannot have such a form.
+        TypeError: the key is NaT, which has no such form.
 
     >>> import pickle
     >>> key = as_portable_key(("a", math.nan))
@@ -105,7 +105,7 @@ def as_portable_key(key: Any) -> Any:
 
 
 def is_nan(value: Any) -> bool:
-    """Tell whether a value differs from itself, as a NaN of any type does; never True for an array.
+    """Tell whether a value differs from itself, as NaN and NaT do; never True for an array.
 
     >>> is_nan(math.nan), is_nan(1.0)
     (True, False)
@@ -144,7 +144,7 @@ def as_record(key: Any) -> Any:
 
 
 def may_have_nan(keys: Collection[Any]) -> bool:
-    """Tell whether one of ``keys`` may differ from itself, or was made of a record."""
+    """Tell whether one of ``keys`` may contain a NaN, or was made from a row or list."""
     kinds = set(map(type, keys))
     if tuple in kinds:
         kinds.discard(tuple)
@@ -177,9 +177,9 @@ class Keys:
 
     @classmethod
     def checked(cls, name: str, key: Any, schema: "pa.Schema | None" = None) -> "Keys":
-        """Return how the keys of an operator are found; raise GraphError if ``key`` cannot be used.
+        """Return the keys of an operator; raise GraphError if ``key`` cannot be used.
 
-        ``schema`` is that of the stream, if known.
+        ``schema`` is the stream's schema, if known.
         """
         check_by(name, "a key is", key, schema)
         return cls(key)
@@ -208,7 +208,7 @@ class Keys:
         return [function(record) for record in records(batch)]  # map() would end at a StopIteration, and lose the rest
 
     def hashable(self, batch: Batch) -> list[Any]:
-        """Return the hashable key of each record: equal keys are equal.
+        """Return the hashable key of each record, with one NaN object for all NaN.
 
         Raises:
             TypeError: a key cannot be hashed.
@@ -239,7 +239,10 @@ class Keys:
         return join_nan_groups(groups) if may_have_nan(groups) else dict(groups)
 
     def check(self, keys: list[Any]) -> None:
-        """Raise TypeError, naming the key, if one of ``keys`` cannot be a key; whole records may be rows and lists."""
+        """Raise TypeError, naming the key, if one of ``keys`` cannot be a key.
+
+        Rows and lists can be keys as whole records only.
+        """
         for key in keys:
             try:
                 hash(as_key(key) if self.key is None else key)

@@ -1,7 +1,7 @@
 """Orders of records: by themselves, by a function or by columns.
 
-The content decides between equal records, whatever the number of workers and the order of arrival: for Arrow rows the
-other columns, otherwise `record_hash`. NaN comes last in both directions.
+Content decides between equal records: for Arrow rows the other columns, otherwise `record_hash`. So the order does not
+depend on the number of workers or the order of arrival. NaN comes last in both directions.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NO_NAN: tuple[type, ...] = (str, bytes)
-"""Types that are comparable with themselves only, and have no NaN."""
+"""Types whose values are comparable only with each other, and that have no NaN."""
 
 _EQUAL_IF_COMPARED: frozenset[type] = frozenset({int, str, bytes, bool, float})
-"""Types whose values are the same if neither is before the other."""
+"""Types of which two values are the same if neither is before the other."""
 
 _TOLD_APART: frozenset[type] = frozenset({int, str, bytes, bool})
-"""Types whose own order distinguishes any two values, in tuples too; it is faster than hashes."""
+"""Types whose order distinguishes any two values, also in tuples. Comparing them is faster than comparing hashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Order:
 
     @classmethod
     def checked(cls, name: str, by: object, schema: "pa.Schema | None") -> "Order | None":
-        """Return the order of an operator, None without one; raise GraphError as `check_order` does."""
+        """Return the order of an operator, None if ``by`` is None; raise GraphError as `check_order` does."""
         check_order(name, by, schema)
         return None if by is None else cls(by)  # type: ignore[arg-type]
 
@@ -59,7 +59,7 @@ class Order:
         return take(batch, self.indices(batch, limit))
 
     def uses_columns(self, batch: Batch) -> bool:
-        """Tell whether the rows are ordered by their columns, without making records of them."""
+        """Tell whether rows are ordered by columns, without converting them to records."""
         return not (isinstance(batch, list) or callable(self.by))
 
     def indices(self, batch: Batch, limit: int | None = None) -> "Sequence[int] | npt.NDArray[np.int64]":
@@ -69,9 +69,9 @@ class Order:
         return (self._arrow_indices(batch) if is_arrow(batch) else self._numpy_indices(batch))[:limit]
 
     def merged(self, streams: Sequence[Batch]) -> Batch:
-        """Return several batches in order as one; among equal records, the earlier batch comes first.
+        """Merge batches in order into one; among equal records, the earlier batch comes first.
 
-        The result has the kind that all batches have, or else is a list.
+        The result has the batches' kind if all have the same; otherwise it is a list.
         """
         assert not self.reverse, "ties stay in their order, and so no order is turned round"
         merged = concatenate([self.sorted(stream) for stream in streams])
@@ -231,7 +231,7 @@ def take(batch: Batch, indices: "Sequence[int] | npt.NDArray[np.int64]") -> Batc
 
 
 def first_by_content(rows: Sequence[Any], places: Sequence[int]) -> int:
-    """Return the one of ``places`` whose record comes first in a total order of records."""
+    """Return the index in ``places`` whose record comes first in a total order of records."""
     return places[0] if len(places) == 1 else min(places, key=_content_key(rows, places))
 
 
@@ -240,9 +240,9 @@ def _by_content(places: list[int], rows: Sequence[Any]) -> list[int]:
 
 
 def _content_key(rows: Sequence[Any], places: Sequence[int]) -> Callable[[int], Any]:
-    """Return a sort key of records by content: their types, then the records themselves or else their hashes.
+    """Return a sort key of records by content: their types, then the records themselves or their hashes.
 
-    It is one total order, so the first record does not depend on which were compared before.
+    This is a total order, so the first record does not depend on which records were compared before.
     """
     kinds = set(map(_kind, map(rows.__getitem__, places)))
     if len(kinds) == 1 and _is_told_apart(next(iter(kinds))):
@@ -279,7 +279,7 @@ def _telling_apart(column: Any) -> Any:
 
 
 def nan_last(keys: Sequence[Any], *, reverse: bool = False) -> Sequence[Any]:
-    """Return sort keys that put NaN last, also within tuples and lists; ``keys`` themselves if they have none.
+    """Return sort keys that put NaN last, also within tuples and lists; return ``keys`` themselves if they have no NaN.
 
     With ``reverse``, NaN comes last in descending order.
 

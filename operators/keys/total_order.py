@@ -5,7 +5,7 @@ from tidewheel.runtime.description.scope import Scope
 
 
 def is_total(domain: TimeDomain) -> bool:
-    """Tell whether all times of ``domain`` are known to be ordered among each other.
+    """Tell whether the times of ``domain`` are known to have a total order.
 
     >>> from tidewheel.progress import ProductDomain
     >>> is_total(IntegerDomain()), is_total(ProductDomain(IntegerDomain(), IntegerDomain()))

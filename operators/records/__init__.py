@@ -1,1 +1,1 @@
-"""Operators that treat single records and batches, route them, or change their times."""
+"""Operators on single records and batches: they transform them, route them, or change their times."""

@@ -31,10 +31,11 @@ Others = ParamSpec("Others")
 Streams: TypeAlias = "Sequence[Stream[Any]]"
 
 Step: TypeAlias = "Callable[Concatenate[Stream[Record], Others], Stream[Record]]"
-"""The body of a loop that returns only the stream that goes round again."""
+"""The body of a loop that returns only the stream to go round again."""
 
 Body: TypeAlias = "Callable[Concatenate[Stream[Record], Others], tuple[Stream[Record], Stream[Result]]]"
-"""The body of a loop: of records that enter or come back, it returns those to go round again and those to leave."""
+"""The body of a loop: from the records that enter or come back, it makes the records to go round again and those to
+leave."""
 
 
 class LoopOperators(StreamBase[Record]):
@@ -92,23 +93,23 @@ class LoopOperators(StreamBase[Record]):
         """Send this stream round a loop until no record returns, a round passes a test, or ``max_rounds`` have passed.
 
         With ``until`` or ``beside`` the loop is bulk-synchronous: a round of an epoch begins when all workers have
-        finished the round before, so operators in the body have all its records. Otherwise each record goes round as
+        finished the previous round, so operators in the body have all its records. Otherwise each record goes round as
         soon as it can. Epochs, and the rounds of an outer loop, do not wait for each other.
 
         Args:
             body: gets the stream of records that enter or come back, with times ``(t, round)``. It returns two streams
                 of the same scope: the first goes round again, the second leaves with time ``t``. With ``max_rounds`` or
                 ``until`` it may return the first alone.
-            max_rounds: how often records pass the body at most. After that, records that would go round again leave the
-                loop unchanged, together with those that the body lets leave.
-            until: tests the combined measure of all records that are to go round again, on all workers. If it is true,
-                these records leave instead. Worker 0 calls it once for each round. A measure that may never pass needs
-                ``max_rounds`` as well.
+            max_rounds: how often records pass the body at most. After the last round, records that would go round again
+                leave the loop unchanged, together with those that the body lets leave.
+            until: a test of the combined measure of all records that are to go round again, on all workers. If it
+                returns true, these records leave instead. Worker 0 calls it once for each round. Give ``max_rounds``
+                as well if the test may never succeed.
             measure: a function that returns the measure of a record, or the name of a column or field.
             combine: combines two measures, in any order, such as ``max``; by default their sum. The last digits of a
                 sum of floats depend on how records were split.
-            beside: further streams of the same scope. The body gets each as one more argument, with all its records of
-                an epoch in every round.
+            beside: further streams of the same scope. The body gets each as one more argument; every round has all
+                records of the stream's epoch.
             name: the name of the loop; errors show it.
 
         Raises:

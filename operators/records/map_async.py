@@ -1,7 +1,7 @@
 """The map_async operator: it awaits a coroutine for each record, and sends the result at the record's time.
 
-Its token keeps a time, and a substream at that time, open until the last call is done. When as many records wait as
-calls may be in progress, the operator reads no more. Further records wait at its input, where they count as in flight.
+The operator's token keeps a time, and a substream at that time, open until the last call is done. While ``concurrency``
+calls are in progress, the operator reads no records. Records then wait at its input, where they count as in flight.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _ENDS_WITHIN_S = 5.0
 _LONGEST_RECORD = 200
 
 _Place: TypeAlias = tuple[Time, Label | None]
-"""The time of a record, and the substream that it belongs to."""
+"""The time of a record, and its substream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class CallPolicy:
 
 
 class CallPace:
-    """The moments at which one worker may begin its share of the calls, spaced evenly; delays are not made up for.
+    """The evenly spaced moments at which one worker may begin calls; missed moments are not made up for.
 
-    In any t seconds all workers together begin at most ``per_second * t`` calls, and one more each.
+    In any t seconds all workers together begin at most ``per_second * t`` calls, plus one for each worker.
 
     >>> pace = CallPace(10, workers=2, clock=lambda: 0.0)
     >>> pace.pause_s(), pace.pause_s(), pace.pause_s()
@@ -88,7 +88,7 @@ class CallPace:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a call, by number; None in place of the number means that no call can be made at all.
+    """The outcome of the call with a number; None in place of the number means that no call can be made at all.
 
     A caught error has its traceback here, since several calls may raise the same object.
     """
@@ -104,8 +104,8 @@ class AsyncCalls:
     """The calls of one operator on one worker, on an event loop in a thread of their own.
 
     Attributes:
-        function: called with each record, or with a list of records; the result is awaited. If it is an asynchronous
-            context manager, it is entered before the first call, and what that returns is called instead.
+        function: called with each record, or with a list of records; the result is awaited. An asynchronous context
+            manager is entered before the first call, and the object that this returns is called instead.
         activate: called, on that thread, when there are outcomes.
         caught: the errors that fail a record and not the job.
     """
@@ -121,7 +121,7 @@ class AsyncCalls:
     _outcomes: deque[Outcome] = field(default_factory=deque)
     _is_open: bool = False
     _is_pausing: bool = False
-    """Whether a call waits for its moment; the next one gets a moment only then, and so each moment is used."""
+    """Whether a call waits for its moment. Meanwhile no other call reserves a moment, so that each moment is used."""
     _is_told: bool = False
     _closed: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -203,7 +203,7 @@ class AsyncCalls:
         return [self._waiting.popleft() for _ in range(min(self.policy.batch_size or 1, len(self._waiting)))]
 
     async def _call_at_its_moment(self) -> None:
-        """Take the records after the pause, so that a list has all that came meanwhile."""
+        """Take the records after the pause, so that a list has all records that arrived meanwhile."""
         await self._pause()
         self._is_pausing = False
         calls = self._some()
@@ -340,8 +340,8 @@ _DIVISION = Division(_deal, _numbered)
 class _MapAsync:
     """The operator on one worker.
 
-    Its state is the records whose results are not sent, by number in order of arrival. A job that continues from a
-    snapshot calls the function for these again.
+    Its state is the records whose results are not sent yet, numbered in order of arrival. A job that continues from a
+    snapshot calls the function again for these records.
     """
 
     def __init__(

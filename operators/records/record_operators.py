@@ -43,10 +43,10 @@ class RecordOperators(StreamBase[Record]):
     ) -> "Stream[Result]":
         """Replace each record by ``function(record)``.
 
-        The function must return a new object, such as ``{**record, "n": 1}``: other operators on the worker read the
-        same record. ``RuntimeConfig(check_records=True)``, or ``TIDEWHEEL_CHECK_RECORDS=1``, fails an operator that
-        changes a record. If the function raises, the record goes to ``dead_letters``, a stream of
-        `Dataflow.dead_letters`; without it, the job fails. The same holds for all operators with this argument.
+        The function must return a new object, such as ``{**record, "n": 1}``, since other operators on the worker read
+        the same record. With ``RuntimeConfig(check_records=True)``, or ``TIDEWHEEL_CHECK_RECORDS=1``, a function that
+        changes a record fails the job. If the function raises, the record goes to ``dead_letters``, a stream made by
+        `Dataflow.dead_letters`; without it, the job fails. This holds for all operators with this argument.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("doubles")
@@ -185,7 +185,7 @@ class RecordOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Call ``function`` with each record and pass the batch on unchanged; `inspect_batches` also gets the time.
 
-        If the function raises, the record goes to ``dead_letters`` and no further.
+        If the function raises, the record goes to ``dead_letters`` instead of the output.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("shown")
@@ -211,7 +211,7 @@ class RecordOperators(StreamBase[Record]):
     def inspect_batches(
         self, function: Callable[[Any, Any, int], object], *, name: str = "inspect_batches"
     ) -> "Stream[Record]":
-        """Call ``function(batch, time, worker)`` for each batch and pass the same object on.
+        """Call ``function(batch, time, worker)`` for each batch, and pass the batch on.
 
         Do not change the batch: other operators may read it too.
 
@@ -279,21 +279,22 @@ class RecordOperators(StreamBase[Record]):
         """Replace each record by the result of ``await function(record)``, with many calls at a time.
 
         Calls run on an event loop in a thread of each worker. A time is complete once its last call is done. While
-        ``concurrency`` calls are in progress, a worker reads no more records, which in the end holds back sources.
+        ``concurrency`` calls are in progress, a worker reads no more records; this eventually holds back sources.
 
         Args:
             function: a coroutine function, or an asynchronous context manager that opens what the calls share, such as
-                a session with a server. Each worker enters a copy of the manager before the first call, and calls the
-                object that this returns. In the end it leaves the manager.
+                a session with a server. Each worker enters a copy of the manager before the first call, calls the
+                object that this returns, and exits the manager at the end.
             concurrency: the greatest number of calls in progress on a worker.
             ordered: whether results leave a worker in the order of their records; otherwise in order of completion.
             timeout_s: the seconds after which an attempt fails with TimeoutError. Entering the manager has the same
                 limit; a timeout there fails the job.
-            retry: the attempts at a call that raises, and the pauses between them; the error of the last one fails the
-                job. None is one attempt.
-            per_second: how many attempts begin in a second, on all workers together; None for any number. Each worker
-                begins an equal share of them, evenly. In any t seconds there are at most ``per_second * t``, and one
-                more for each worker. The wait for it does not count towards ``within_s`` of ``retry``.
+            retry: the number of attempts at a call that raises, and the pauses between them; the error of the last
+                attempt fails the job. None for one attempt.
+            per_second: how many attempts begin per second, on all workers together; None for no limit. Each worker
+                begins an equal share of them, evenly spaced. In any t seconds there are at most ``per_second * t``
+                attempts, plus one for each worker. Waiting for this limit does not count towards ``within_s`` of
+                ``retry``.
             batch_size: calls ``function`` with lists of up to so many records, of one or several epochs; it returns a
                 list with the result of each. A call takes the records that wait when it begins, and does not wait for
                 more.
@@ -314,7 +315,7 @@ class RecordOperators(StreamBase[Record]):
         ...     [length for captured in job.captured("lengths") for length in captured.batch]
         [('tide', 4), ('wheel', 5)]
         """
-        # asyncio takes a fifth of the time that all else takes to import.
+        # Importing asyncio takes a fifth as long as importing everything else.
         from tidewheel.operators.records.map_async import CallPolicy, build_map_async
 
         if not callable(function):

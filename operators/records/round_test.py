@@ -1,8 +1,8 @@
 """The test that ends a loop: after each round, worker 0 decides for all workers whether the loop goes on.
 
-Each worker measures its records that are to go round again, and keeps them. When the round is complete, worker 0 tests
-the combined measure and sends its verdict to every worker. So no record of the next round exists before every worker
-has finished this one.
+Each worker measures and keeps its records that are to go round again. When the round is complete, worker 0 tests the
+combined measure and sends its verdict to every worker. So no record of the next round exists before every worker has
+finished this round.
 
 Source: the aggregators of Pregel (SIGMOD 2010), section 3.3, in the supersteps of Valiant's bulk-synchronous model.
 """
@@ -22,7 +22,7 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 
 @dataclass(frozen=True, slots=True)
 class RoundTest:
-    """The conditions that end a loop, apart from a round without records.
+    """The conditions that end a loop before a round without records does.
 
     Attributes:
         until: gets the combined measure of a round, and tells whether the loop ends.
@@ -48,14 +48,14 @@ class RoundTest:
         return self.combined([], self.measure.of(batch))
 
     def combined(self, known: list[Any], measured: list[Any]) -> list[Any]:
-        """Combine all measures; return the result in a list; raise TypeError if it is None."""
+        """Combine all measures into one and return it in a list; raise TypeError if it is None."""
         together = reduce(self.combine, [*known, *measured])
         if together is None:
             raise TypeError("records of a round measure None together: measure and combine must return a value")
         return [together]
 
     def verdict(self, measured: list[Any]) -> list[bool]:
-        """Return, in a list, whether the loop ends; raise TypeError if ``until`` has returned None."""
+        """Return a list with one bool, whether the loop ends; raise TypeError if ``until`` has returned None."""
         ends = self.until(measured[0])
         if ends is None:
             raise TypeError(f"until returned None for {short(measured[0])}: it must return whether the loop ends")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Owners: TypeAlias = Callable[[list[Any]], Sequence[int]]
-"""Returns, for each of some records, the number of the output by which it leaves."""
+"""Returns the number of the output of each record."""
 
 
 @no_stream_itself
@@ -113,7 +113,7 @@ class RoutingOperators(StreamBase[Record]):
         """Combine this stream with others of the same scope; each record stays on its worker.
 
         Raises:
-            GraphError: scopes or dataflows differ, or columns are known to differ.
+            GraphError: scopes, dataflows or known columns differ.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("both")
@@ -214,9 +214,9 @@ class RoutingOperators(StreamBase[Record]):
     def partition(
         self, parts: int, function: Callable[[Record], int], *, name: str = "partition"
     ) -> "tuple[Stream[Record], ...]":
-        """Send each record to one of ``parts`` streams: that with the number ``function(record)``, from 0.
+        """Send each record to one of ``parts`` streams; ``function(record)`` is its number, from 0.
 
-        Any other result fails the job with an error that shows it and the record.
+        Any other result fails the job with an error that shows the result and the record.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("remainders")
@@ -240,7 +240,7 @@ def _unchanged(batch: Batch) -> Batch:
 
 
 def first_match(predicates: Sequence[Callable[[Any], object]]) -> Owners:
-    """Return a function that returns, for each record, the number of the first predicate that is true for it.
+    """Return a function that returns, for each record, the number of the first predicate that it satisfies.
 
     If no predicate is true, the result is the number of predicates. Predicates after the first true one are not called.
 
@@ -264,7 +264,7 @@ def _first_match(predicates: Sequence[Callable[[Any], object]], rows: list[Any])
 
 
 def by_number(parts: int, function: Callable[[Any], int]) -> Owners:
-    """Return a function that returns ``function(record)`` for each record, and raises ValueError for other numbers."""
+    """Return a function that returns ``function(record)`` for each record; it raises ValueError if out of range."""
     allowed = frozenset(range(parts))
 
     def assign(rows: list[Any]) -> Sequence[int]:

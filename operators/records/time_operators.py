@@ -1,4 +1,4 @@
-"""Operators that change or observe times, or enter and leave the scopes of loops."""
+"""Operators that change or observe times, or bring streams into loops and out of them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -47,8 +47,8 @@ class TimeOperators(StreamBase[Record]):
     def enter_at(self, loop: "Loop", function: Callable[[Record], int], *, name: str = "enter_at") -> "Stream[Record]":
         """Bring this stream into a loop; time ``t`` of a record becomes ``(t, function(record))``.
 
-        Records enter at once; earlier rounds do not wait for them. If the result is not a round, the job fails with an
-        error that shows the record.
+        Records enter at once; earlier rounds do not wait for them. If the function returns something other than a
+        round, the job fails with an error that shows the record.
 
         Raises:
             GraphError: the loop does not lie directly in the scope of this stream.
@@ -119,7 +119,7 @@ class TimeOperators(StreamBase[Record]):
 
     @adds_operators()
     def delay(self, function: Callable[[Record, Any], Time], *, name: str = "delay") -> "Stream[Record]":
-        """Move each record to the time ``function(record, time)``, which must not be before its own.
+        """Move each record to the time ``function(record, time)``, which must not be before ``time``.
 
         The operator sends records at once, with their new time. A time is complete downstream once no record can arrive
         at it or be delayed to it. If the function returns an earlier time, or something else, the job fails with an
@@ -151,8 +151,8 @@ class TimeOperators(StreamBase[Record]):
         """Call ``function(frontier, worker)`` on each worker when the frontier here has moved; pass all records on.
 
         The frontier is the lower bound on times that can still occur here, on any worker; it is empty when the stream
-        has ended. This worker has then received all its records of passed times. The frontier may pass several times at
-        once, and other ones on each worker.
+        has ended. Before the call, this worker has received all its records of passed times. One move may pass several
+        times, and different ones on each worker.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("progress")

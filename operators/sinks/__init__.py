@@ -1,1 +1,1 @@
-"""Sinks: operators by which records leave a dataflow."""
+"""Sinks, the operators by which records leave a dataflow."""

@@ -1,4 +1,4 @@
-"""The operator that records a stream, on each worker to a file.
+"""The operator that records a stream, to one file on each worker.
 
 A recording has batches and frontiers in order of arrival.
 """
@@ -23,10 +23,10 @@ from tidewheel.runtime.worker.ports import InputPort
 
 
 def build_capture_to(folder: Path, *, overwrite: bool) -> Build:
-    """Return the build function of an operator that logs each batch, and each move of the frontier after it.
+    """Return the build function of an operator that logs batches and moves of the frontier, in order.
 
-    Its state is the length of the log; a restore cuts off what is behind that. If a job goes back before its first
-    snapshot, it replaces its own log.
+    Its state is the length of the log; a restore truncates the log to this length. A job that goes back to the time
+    before its first snapshot replaces its own log.
     """
     described = uuid.uuid4().hex  # all workers have it from the description
 

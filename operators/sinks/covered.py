@@ -1,12 +1,12 @@
-"""The operator behind ``visible="snapshot"``: it sends the records of an epoch when a snapshot has them.
+"""The operator that implements ``visible="snapshot"``: it sends the records of an epoch when a snapshot has them.
 
 Invariants:
 
 - Each worker holds the records of an epoch until the epoch is complete and a durable snapshot has them all. So a job
-  that goes back sends the same records of an epoch as before, whatever its operators compute anew.
+  that goes back sends the same records of an epoch again, whatever its operators compute the second time.
 - The snapshots of all workers are one consistent cut: if an epoch is complete on one worker, all workers have all its
   records.
-- The state includes the held records and the tokens of their epochs. So probes behind this operator tell which epochs
+- The state includes the held records and the tokens of their epochs. So probes after this operator tell which epochs
   are visible.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from tidewheel.batches.batches import Batch
 from tidewheel.operators.base.division import at_first
+from tidewheel.operators.sinks.sink_counts import counts_of
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.runtime.description.plan import Build
@@ -43,24 +44,24 @@ class _Held:
             token.discard()
 
     def merge(self, other: "_Held") -> "_Held":
-        """Add the records of another worker; the epoch counts as complete if it is on both."""
+        """Add the records of another worker; the epoch counts as complete if it is complete on both."""
         known = self.snapshot is not None and other.snapshot is not None
         latest = max(self.snapshot or 0, other.snapshot or 0) if known else None
         return _Held(self.batches + other.batches, self.tokens + other.tokens, latest)
 
 
-def build_covered(topic: str | None = None) -> Build:
-    """Return the build function of the operator, for a topic or for a sink.
+def build_covered(topic: str | None = None, *, sink: str = "") -> Build:
+    """Return the build function of the operator, for a topic or for a sink, given by the key of its counts.
 
-    Without snapshots, it raises DeliveryError for a topic; a sink then receives an epoch when it is complete.
+    In a job without snapshots, it raises DeliveryError for a topic; a sink receives an epoch when it is complete.
     """
-    return lambda context: _Share(topic, context).schedule
+    return lambda context: _Share(topic, sink, context).schedule
 
 
 class _Share:
     """The operator on one worker."""
 
-    def __init__(self, topic: str | None, context: OperatorContext) -> None:
+    def __init__(self, topic: str | None, sink: str, context: OperatorContext) -> None:
         self._saving, self._number = host_of(context).saving, instance_of(context).number
         if topic is not None and not self._saving.are_taken:
             raise DeliveryError(
@@ -69,6 +70,8 @@ class _Share:
                 topic=topic,
             )
         self._epochs: dict[Time, _Held] = at_first(_Held.merge).of_each().state(context, "epochs", dict)
+        if sink:
+            counts_of(context, sink).waiting.append(self._epochs)
         self._notificator = context.notificator()
         instance_of(context).waits_for = NEXT_SNAPSHOT
 

@@ -1,11 +1,11 @@
-"""The sink of write_files for an object store: each epoch has a manifest, which appears when its files are there.
+"""The sink of write_files for an object store: the manifest of an epoch appears when its files are complete.
 
 See `storage/epoch_manifests.py`. Invariants:
 
-- Files have new names. They are removed only when a manifest of their epoch exists that does not list them. So
-  whichever run commits an epoch first, its files stay, even if an earlier run still writes.
+- Files have new names. They are removed only when their epoch has a manifest that does not list them. So the files of
+  the run that commits an epoch first stay, even if an earlier run still writes.
 - A manifest is put only if there is none, and replaced only if it is still the version that was read. So an epoch has
-  one manifest, and readers see either the old or the new one.
+  one manifest, and readers see either the old version or the new one.
 """
 
 import io
@@ -31,7 +31,7 @@ class EpochObjects(EpochFiles[str]):
     """The epochs under one URL.
 
     Args:
-        run: the job, across restarts; empty for one without snapshots.
+        run: the id of the job, the same across restarts; empty for a job without snapshots.
     """
 
     run: str = ""
@@ -68,7 +68,7 @@ class EpochObjects(EpochFiles[str]):
             store.remove(sorted(others))
 
     def _replaced(self, name: str, manifest: EpochManifest) -> EpochManifest:
-        """Return the manifest of an epoch that has one already; replace one of another job, if that is allowed."""
+        """Return the existing manifest of an epoch; first replace it if it is another job's and that is allowed."""
         for _, (version, _) in self._store.versions(_manifest_name(name)):
             found = self._manifest(name)
             if found is not None and self._is_own(found, manifest):
@@ -82,7 +82,7 @@ class EpochObjects(EpochFiles[str]):
         return found.files == manifest.files or (bool(self.run) and found.run == self.run)
 
     def last_committed(self) -> Time | None:
-        """Return the last epoch that this job has written; None if there is none, or times are no integers."""
+        """Return the last epoch that this job has written; None if there is none, or times are not integers."""
         self._store.put_new(BEGUN, b"")  # before any file, so that no reader takes the folder for one without epochs
         return super().last_committed()
 
@@ -94,7 +94,7 @@ class EpochObjects(EpochFiles[str]):
         return name
 
     def written(self, time: Time, records: int) -> WrittenEpoch:
-        """Return what readers can see of an epoch."""
+        """Return the description of a visible epoch."""
         found = self._manifest(epoch_name(time))
         files = 0 if found is None else len(found.files)
         return WrittenEpoch(time, f"{self.root}/{epoch_name(time)}", files, records)
@@ -105,7 +105,7 @@ class EpochObjects(EpochFiles[str]):
         return frozenset(name.removeprefix(MANIFESTS).removesuffix(SUFFIX) for name in names)
 
     def _of_others(self) -> frozenset[str]:
-        """Return the epochs that this job has not written before its first snapshot."""
+        """Return the names of the visible epochs that this job has not written."""
         existing = self.existing()
         if not self.run or not existing:
             return existing

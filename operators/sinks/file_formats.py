@@ -19,11 +19,11 @@ _LINE_CODECS = tuple(codec for codec in CODECS.values() if codec != "xz")
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A format of files, and how they are compressed.
+    """A format of files, and their compression.
 
     Args:
         name: one of `FILE_FORMATS`.
-        compression: how to compress the file, or in Parquet and Arrow its pages; None for the format's default.
+        compression: the codec of the file or, in Parquet and Arrow, of its pages; None for the format's default.
 
     Raises:
         GraphError: there is no such format, or it cannot be compressed that way.
@@ -79,9 +79,9 @@ _ADVICE = (
 def table_of(batches: Sequence[Batch]) -> "pa.Table":
     """Return the records of at least one batch as one table; batches may have different columns.
 
-    Dicts have a column for each name, named tuples and dataclasses for each field. A plain tuple has the columns "_1",
-    "_2" and so on, as in Spark; anything else has the column "value". Missing values are null. Numbers get a type that
-    holds them all.
+    Dicts become a column for each name, named tuples and dataclasses a column for each field. Plain tuples become the
+    columns "_1", "_2" and so on, as in Spark; other records become the column "value". Missing values are null. A
+    column of numbers gets a type that holds them all.
 
     >>> table_of([[{"a": 1}, {"b": 2.5}]]).to_pylist()
     [{'a': 1, 'b': None}, {'a': None, 'b': 2.5}]
@@ -198,10 +198,10 @@ FILE_FORMATS: Mapping[str, Callable[[Any, Sequence[Batch], str | None], None]] =
     "arrow": _write_arrow,
     "text": _write_text,
 }
-"""The functions that write batches to an open file, by the name of the format; "jsonl" has a record a line, as JSON."""
+"""The functions that write batches to an open file, by the name of the format; "jsonl" is one JSON record per line."""
 
 _OWN_CODECS: Mapping[str, tuple[str, ...]] = {
     "parquet": ("snappy", "zstd", "gzip", "lz4", "brotli"),
     "arrow": ("zstd", "lz4"),
 }
-"""The formats that compress parts of a file themselves, and how."""
+"""The formats that compress parts of a file themselves, and their codecs."""

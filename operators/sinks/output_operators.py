@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from reprlib import repr as short
@@ -10,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import cloudpickle
 
 from tidewheel.batches.batches import Batch, records
-from tidewheel.operators.base.stream_base import Record, Result, StreamBase, callback, check_positive
+from tidewheel.operators.base.stream_base import (
+    Record,
+    Result,
+    StreamBase,
+    callback,
+    caught_by,
+    check_positive,
+)
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture
@@ -30,6 +38,7 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.storage.store_url import absolute, is_place, is_url, local_path
 
 if TYPE_CHECKING:
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
 
 
@@ -39,7 +48,7 @@ class OutputOperators(StreamBase[Record]):
     __slots__ = ()
 
     def probe(self, name: str) -> Self:
-        """Let ``job.probe(name)`` tell which times are complete here; data are not slowed. Returns this stream.
+        """Let ``job.probe(name)`` tell which times are complete here; records are not delayed. Returns this stream.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("probed")
@@ -96,12 +105,12 @@ class OutputOperators(StreamBase[Record]):
 
         Args:
             folder: a path, not a URL, that all nodes see.
-            overwrite: whether to replace the logs of another run; otherwise they fail the job. A job that continues
-                with the same folder of snapshots is the same run.
+            overwrite: True to replace the logs of another run; otherwise existing logs fail the job. A job that
+                continues with the same folder of snapshots is the same run.
             name: the operator's name.
 
         Raises:
-            GraphError: it is not a folder, or this dataflow captures to it already.
+            GraphError: ``folder`` is not a folder, or this dataflow captures to it already.
 
         >>> import tempfile
         >>> import tidewheel as tw
@@ -149,23 +158,25 @@ class OutputOperators(StreamBase[Record]):
                 int]`` or a dataclass. A batch that differs fails the job. Metadata and nullability of schemas do not
                 matter, and subclasses of a type are accepted, so a bool is an int. By default the schema of the stream,
                 if it is known.
-            capacity_bytes: how many bytes each partition keeps for one slow subscriber. A log keeps any number.
+            capacity_bytes: how many bytes each partition keeps for one slow subscriber. A log keeps any number of
+                bytes.
             log: a `Log` for exactly-once delivery: it keeps every batch until all subscriptions have acknowledged it,
                 and needs ``engine="ray"``. Without one, delivery is best effort.
             ends: whether subscribers get the keys of ended substreams, as `Epoch.ended`. Each end comes once, with the
-                epoch of the substream's last records or a later one. Ends in dropped epochs are lost. With exactly-once
-                delivery each run needs a new log. Records go to the worker of their substream.
-            wait_for: how many subscribers each partition waits for before it publishes, so that they receive the first
-                epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once
-                delivery, durable subscriptions of earlier runs count, and a log that has messages waits for none.
+                epoch of the substream's last records or a later epoch. Ends in dropped epochs are lost. Records go to
+                the worker of their substream. With exactly-once delivery each run needs a new log.
+            wait_for: the number of subscribers for which each partition waits before it publishes, so that they
+                receive the first epochs. Meanwhile sources are held back; a log line says so after 5 s. With
+                exactly-once delivery, durable subscriptions of earlier runs count, and a log with messages waits for
+                none.
             visible: ``"snapshot"`` publishes an epoch once a snapshot has it; until then each worker keeps its records.
-                A job that goes back then publishes nothing different, even if operators read clocks or random numbers.
-            history: whether the records are changes, as from `Collection.changes`, and each subscriber first gets their
+                So a job that goes back publishes the same again, even if operators read clocks or random numbers.
+            history: True if the records are changes, as from `Collection.changes`: each subscriber first gets their
                 sum.
             name: the operator's name.
 
         Raises:
-            GraphError: this dataflow publishes that topic already, or the stream has no ends that could be published.
+            GraphError: this dataflow publishes that topic already, or ``ends`` is True for a stream without ends.
             DeliveryError: an argument is wrong, or the stream is known to have another schema.
 
         >>> import tidewheel as tw
@@ -221,8 +232,8 @@ class OutputOperators(StreamBase[Record]):
     ) -> "Stream[Result]":
         """Call ``function(time, records)`` once for each complete epoch with records, and send its result.
 
-        Worker 0 calls it, in order of time, and must hold an epoch in memory. A probe after it tells for which epochs
-        the call has returned. `inspect` and `inspect_batches` get records as they come.
+        Worker 0 calls the function, in order of time, and holds each epoch in memory. A probe after the operator tells
+        for which epochs the call has returned. `inspect` and `inspect_batches` get records as they arrive.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("reports")
@@ -240,27 +251,30 @@ class OutputOperators(StreamBase[Record]):
 
         return self._unary(name, build_gathered(1, process), GatherPact())._for_effect()
 
-    @adds_operators("sink", "part_bytes", "visible")
+    @adds_operators("sink", "part_bytes", "visible", "dead_letters")
     def sink(
         self,
         sink: Sink,
         *,
         visible: Literal["snapshot", "epoch"] = "snapshot",
         part_bytes: int = PART_BYTES,
+        dead_letters: "DeadLetters | None" = None,
         name: str = "sink",
     ) -> "Stream[Time]":
         """Store each epoch in a destination of your own, completely and once, even if processes crash; see `Sink`.
 
         The returned stream has the time of each committed epoch; a probe on it tells up to which epoch all are
-        committed. A job that is started again, from a snapshot or from its beginning, leaves out committed epochs. So a
-        run with other data needs another destination.
+        committed. A job that is started again, from a snapshot or from its beginning, skips committed epochs. So a run
+        with other data needs another destination.
 
         Args:
-            sink: the destination, which workers receive pickled.
+            sink: the destination, which is pickled and sent to the workers.
             visible: ``"snapshot"`` commits an epoch once a snapshot has it, so the program need not be deterministic.
                 ``"epoch"``, and any job without ``snapshots=``, commits an epoch when it is complete. Then an epoch
-                that comes again after a crash must have the same records.
-            part_bytes: how many bytes of an epoch (in memory) a worker gathers before it prepares a part.
+                that is computed again after a crash must have the same records.
+            part_bytes: how many bytes of an epoch, in memory, a worker gathers before it prepares a part.
+            dead_letters: receives records that `Sink.refused` names, at their epoch, when that is complete; None fails
+                the job at them. A run that leaves out an epoch, since it is committed, sends no letters for it.
             name: the operator's name.
 
         Raises:
@@ -284,14 +298,23 @@ class OutputOperators(StreamBase[Record]):
         """
         check_positive("sink", "part_bytes", part_bytes)
         made = sink_operators(sink, self.nesting.domain, part_bytes, visible)
+        caught = caught_by(self._description, "sink", dead_letters)
+        if caught and type(sink).refused is Sink.refused:
+            raise GraphError(
+                f"sink: a {type(sink).__qualname__} has no method refused(records), which says which records it would "
+                "not take: leave out dead_letters="
+            )
         equal = sha256(cloudpickle.dumps(sink)).hexdigest()  # a pickle may have a password, and names are shown
         self._claim("sink", equal, f"stores into an equal {type(sink).__qualname__}")
-        return self._committed(name, made)
+        return self._committed(name, replace(made, caught=caught), dead_letters)
 
-    def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
+    def _committed(self, name: str, made: SinkOperators, dead_letters: "DeadLetters | None" = None) -> "Stream[Any]":
+        made = replace(made, key=f"{name} {self._description.size}")  # another sink may have its name
         parts = self._unary(name, made.build_prepare)
+        if dead_letters is not None:
+            parts = parts._without_letters(name, dead_letters)
         if made.waits:
-            parts = parts._unary(f"{name}: wait for a snapshot", build_covered())
+            parts = parts._unary(f"{name}: wait for a snapshot", build_covered(sink=made.key))
         return parts._unary(f"{name}: commit", made.build_commit, GatherPact())._for_effect()
 
     @adds_operators("folder", "compression", "visible", "overwrite", "file_bytes")
@@ -311,28 +334,28 @@ class OutputOperators(StreamBase[Record]):
         Each worker writes its files in a hidden folder. Worker 0 renames it when all files of the epoch are on disk and
         a snapshot has the epoch; without snapshots, when the epoch is complete. The returned stream has each epoch that
         readers can see; a probe on it tells up to which epoch they can see all. An epoch without records has no folder.
-        Only one job at a time may write to ``folder``; it first removes what failed runs have left.
+        Only one job at a time may write to ``folder``; it first removes the files that failed runs have left.
 
-        An object store cannot rename. There worker 0 puts a manifest, ``_epochs/epoch=7.json``, unless it exists. It
-        has the names of the epoch's files, and `FileSource` reads only these.
+        Object stores cannot rename. There worker 0 puts a manifest, ``_epochs/epoch=7.json``, unless it exists. The
+        manifest has the names of the epoch's files, and `FileSource` reads only these.
 
         Args:
-            folder: where the epochs' folders go: a path that all nodes see, or a URL: ``s3://``, ``gs://``, ``az://``
-                or ``file://``.
+            folder: the parent of the epochs' folders: a path that all nodes see, or a URL: ``s3://``, ``gs://``,
+                ``az://`` or ``file://``.
             format: ``"parquet"``, ``"csv"``, ``"arrow"`` for Arrow IPC, ``"jsonl"`` with one record a line, or
                 ``"text"``, whose records are lines. Rows of Arrow, dicts, named tuples and dataclasses have columns. In
                 Parquet, CSV and Arrow a plain tuple has the columns "_1", "_2" and so on, as in Spark, and any other
                 record has the column "value". The records of a file decide the types of its columns, so files may
                 differ, unless records are Arrow tables of one schema. JSON has null for NaN and infinity, and
                 times in ISO 8601.
-            compression: how files are compressed. Parquet does it inside, by default with snappy, as does Arrow; other
-                files then have a name such as ``part.csv.gz``.
-            visible: ``"snapshot"`` shows an epoch once a snapshot has it, so the program need not be deterministic. A
-                job without ``snapshots=`` shows an epoch when it is complete. ``"epoch"`` always does so. Then an epoch
-                that comes again after a crash must have the same records. That is not so of a `Source` that reads
-                several partitions, such as files, and says no epochs.
-            overwrite: whether to replace the epochs of another run; an epoch is then missing for a moment. Otherwise
-                they fail the job. A job that continues with the same folder of snapshots is the same run.
+            compression: the codec of files. Parquet (by default with snappy) and Arrow compress inside the file; other
+                files are compressed as a whole, and have a name such as ``part.csv.gz``.
+            visible: ``"snapshot"`` shows an epoch once a snapshot has it, so the program need not be deterministic.
+                ``"epoch"``, and any job without ``snapshots=``, shows an epoch when it is complete. Then an epoch that
+                is computed again after a crash must have the same records. A `Source` that reads several partitions,
+                such as files, and assigns no epochs, does not guarantee this.
+            overwrite: True to replace the epochs of another run; an epoch is then missing for a moment. Otherwise
+                existing epochs fail the job. A job that continues with the same folder of snapshots is the same run.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
             name: the operator's name.
 

@@ -1,4 +1,4 @@
-"""Plain values as bytes and back, without pickle, so that no code in a file can run when it is read.
+"""Plain values as bytes and back, without pickle, so that reading a file never runs code in it.
 
 Values are MessagePack; extensions stand for tuples, sets, dates and integers beyond 64 bits. A list of flat tuples, or
 of flat dicts, needs no extension.
@@ -43,7 +43,7 @@ def encode(records: list[Any]) -> bytes:
 
 
 def decode(data: bytes) -> list[Any]:
-    """Return the list that was encoded; raise ValueError if the bytes are no such list."""
+    """Return the list that was encoded; raise ValueError if the bytes are not such a list."""
     form = data[:1]
     if form not in _FORMS:
         raise ValueError(f"these are no records: they begin with {form!r}")
@@ -98,7 +98,7 @@ _EXTENSIONS = {
     ),
     10: _Extension(Decimal, str, Decimal),
 }
-"""By the number that stands in files."""
+"""The extensions, by their numbers in files."""
 
 _CODES = {extension.kind: code for code, extension in _EXTENSIONS.items()}
 

@@ -1,12 +1,12 @@
 """The publish operator on one worker, and the ends of substreams that it publishes.
 
-Invariants of these ends:
+Invariants of the ends:
 
 - The worker that publishes the records of a substream publishes its end, once, after all of them.
-- The end is at the latest time of the records, or the first incomplete time if that is later. So epochs complete while
+- The end has the latest time of the records, or the first incomplete time if that is later. So epochs complete while
   substreams are open. Only the last epoch waits until no substream is left, since no later time could have their ends.
-- The end never comes before the end of an earlier substream with the same key, even if that one's records were delayed
-  by more.
+- The end never comes before the end of an earlier substream with the same key, even if the earlier substream's records
+  were delayed longer.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -42,7 +42,7 @@ _AS_GOOD_S = 0.001
 
 
 def declared_schema(topic: str, said: object, known: "pa.Schema | None") -> TopicSchema | None:
-    """Return the schema of a topic: what the user has ``said``, else what is ``known`` of the stream, else None.
+    """Return the schema of a topic: ``said``, the user's argument, or else ``known``, the stream's schema.
 
     Raises:
         DeliveryError: ``said`` is not a schema, or contradicts ``known``.
@@ -70,12 +70,12 @@ class PublishedEnds:
         self._workers = 1 if described.partition == "merged" else context.workers
         by_key = Division(split_by_key, updated) if self._workers > 1 else at_first(updated)
         self._latest: dict[Any, Time] = by_key.state(context, "latest", dict)
-        """Of each substream that is open, as far as records of it have come, their latest time."""
+        """The latest time of the records received from each open substream."""
         self._to_come: dict[Any, Time] = by_key.state(context, "to come", dict)
-        """The keys whose last end is at a time before which others are not complete, and that time."""
+        """Keys whose last end lies after the first incomplete time, with the end's time."""
 
     def note(self, label: Labels | None, time: Time) -> None:
-        """Record the keys of a batch, in O(keys); raise DeliveryError if a substream's times are not ordered."""
+        """Record the keys of a batch, in O(keys); raise DeliveryError if a substream's times have no total order."""
         if label is None:  # as can be where streams are joined
             return
         latest, less_equal = self._latest, self._domain.less_equal
@@ -91,7 +91,7 @@ class PublishedEnds:
         """Publish the ends that ``input`` has reported, at or after the announced frontier ``lower``.
 
         Raises:
-            DeliveryError: times are not ordered, or a key cannot be encoded.
+            DeliveryError: times have no total order, or a key cannot be encoded.
         """
         keys_at: dict[Time, list[Any]] = {}
         for key in [key for key, time in self._to_come.items() if not lower.less_equal(time)]:
@@ -135,7 +135,7 @@ class PublishedEnds:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPact(Pact):
-    """Sends all records to the worker that feeds the partition of a topic with logs, often the same worker.
+    """Sends records to the worker that feeds their partition of a logged topic, often the sending worker.
 
     If the number of workers has changed, worker 0 receives the pending records.
     """
@@ -149,11 +149,11 @@ class PartitionPact(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Yield everything for worker 0."""
+        """Yield the whole batch for worker 0."""
         return GatherPact().labelled_parts(batch, workers, label)
 
     def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None:
-        """Return the pact for a worker, as its connection to its publisher requires."""
+        """Return the pact for a worker, according to its connection to its publisher."""
         connection: PublisherConnection = attachments[self.topic]
         return None if connection.partition == worker else GatherPact(connection.partition)
 
@@ -162,7 +162,7 @@ class PartitionPact(Pact):
 
 
 def publish_pact(described: Publication) -> Pact | None:
-    """Return the pact of a topic's records; None if they stay on their workers."""
+    """Return the pact of a topic's records; None if records stay on their workers."""
     if described.partition == "merged":
         return GatherPact()
     if described.ends:
@@ -171,15 +171,15 @@ def publish_pact(described: Publication) -> Pact | None:
 
 
 def build_publish(described: Publication) -> Build:
-    """Return the build function of an operator that sends its publisher data and frontier moves, once in each step.
+    """Return the build function of an operator that sends data and frontier moves to its publisher, once in each step.
 
-    Data comes before the frontier move that follows it, so when a time is announced, the publisher has all its records.
-    While a subscriber or a full disk holds back the publisher, batches stay unread.
+    The operator sends data before the frontier move that follows it. So when a time is announced as complete, the
+    publisher has all its records. While a subscriber or a full disk holds back the publisher, batches stay unread.
 
-    A frontier move that completes an epoch with batches does not wait; otherwise incomplete epochs, which no subscriber
-    can acknowledge, could fill the disk of a log. Other moves wait and are merged. Only the last one does not, since
-    the operator may not be scheduled again. A batch that contradicts the topic's schema raises. Ends of substreams
-    follow their records, and the frontier becomes empty after the last of them.
+    A frontier move that completes an epoch with batches is sent at once; otherwise incomplete epochs, which no
+    subscriber can acknowledge, could fill the disk of a log. Other moves wait and are merged, except for the last: the
+    operator may not be scheduled again. A batch that contradicts the topic's schema raises an error. Ends of substreams
+    follow their records, and the frontier becomes empty after the last end.
     """
     return lambda context: _Share(described, context).schedule
 
@@ -253,7 +253,7 @@ class _Share:
 class WaitingForRoom:
     """Schedules a publish operator again when its publisher has room.
 
-    Until then its unread batches hold back the sources.
+    Until then the operator's unread batches hold back the sources.
     """
 
     context: OperatorContext
@@ -268,7 +268,7 @@ class WaitingForRoom:
         if again_s is None:
             return
         now_s = self.clock()
-        # One timer at a time, however often the operator is scheduled while it waits.
+        # There is one timer at a time, however often the operator is scheduled while it waits.
         if not now_s < self._alarm_s <= now_s + again_s + _AS_GOOD_S:
             self._alarm_s = now_s + again_s
             self.context.activator.after(again_s)

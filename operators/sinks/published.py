@@ -1,8 +1,8 @@
-"""One worker's part of a topic, as a snapshot keeps it.
+"""One worker's part of a topic in a snapshot.
 
-A snapshot leaves out what the publisher has received. A restored worker says how much that was, and sends the rest.
-With another number of workers, publishers without a log are new, and worker 0 has everything; with logs, each partition
-goes to the worker that feeds it.
+A snapshot leaves out the data that the publisher has received. A restored worker tells the publisher how much that was,
+and sends the rest. If the number of workers changes, publishers without a log are new, and worker 0 gets all parts;
+with logs, each partition goes to the worker that feeds it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ class Published:
     """One worker's part of a topic.
 
     Args:
-        announced: the frontier that the publisher has received last; None for the least time. Partitions with logs know
-            theirs.
+        announced: the frontier that the publisher has received last; None for the least time. Partitions with logs keep
+            their own.
 
     Attributes:
-        is_behind: whether the operator's input frontier, which begins at the least time, may be before ``announced``.
+        is_behind: whether the operator's input frontier may be before ``announced``, since it begins at the least time.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Published:
         return type(self), (self._domain, list(self.announced), saved)
 
     def connect(self, connection: "PublisherConnection") -> None:
-        """Let a connection continue from here."""
+        """Let a connection continue from this state."""
         connection.go_on(self._saved)
         self._connection, self._saved = connection, None
 
     def split(self, workers: int) -> list["Published | None"]:
-        """Return the part of each worker: with logs the partitions that it feeds, otherwise everything for worker 0.
+        """Return the part of each worker: with logs, its partitions; otherwise worker 0 gets everything.
 
         A publisher without a log is then new, and has no records of incomplete epochs.
         """
@@ -66,8 +66,8 @@ class Published:
     def merge(self, other: "Published") -> "Published":
         """Merge the parts of two workers.
 
-        Without logs, this drops frontier moves that the publisher has not received, and batches of times that another
-        worker had passed; with a history, these batches are kept.
+        Without logs, this drops frontier moves that the publisher has not received. It also drops batches of times that
+        another worker had passed, unless the topic has a history.
         """
         partitions = [one._saved for one in (self, other) if isinstance(one._saved, Mapping)]
         if partitions:  # a worker that feeds none has nothing

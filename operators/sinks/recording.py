@@ -1,8 +1,8 @@
 """A recording of one worker: a file of a stream's batches, in the record format of logs.
 
 The file has a header and records, like a segment of a topic's log (`storage/log_records.py`): batches with times, and
-frontiers. Nothing in it is a pickle, so no code in it can run when it is read. Arrow is an Arrow IPC stream, everything
-else plain values (`plain_records.py`).
+frontiers. It contains no pickles, so reading it runs no code. Arrow batches are Arrow IPC streams, all others plain
+values (`plain_records.py`).
 """
 
 import os
@@ -40,13 +40,13 @@ _FRONTIER, _PLAIN, _TABLE, _RECORD_BATCH, _ARRAY = range(5)
 
 _LENGTH_OF_TIME = struct.Struct("<I")
 _TICK: Final = 0
-"""Records of a recording are in order by their place, and need no tick."""
+"""The tick of all records; their place in the file is their order."""
 
 RECORDING_VERSION: Final = 2
 
 
 class RecordingHeader(msgspec.Struct, frozen=True):
-    """The run and the worker that have written a recording."""
+    """The run and the worker that wrote a recording."""
 
     recording: int
     run: str
@@ -56,7 +56,7 @@ class RecordingHeader(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoggedFrontier:
-    """The least times that could still come at that point; empty if none could."""
+    """The least times that could still arrive at that point; empty if none could."""
 
     times: tuple[Time, ...]
 
@@ -70,11 +70,11 @@ class RecordingWriter:
     """Writes a recording.
 
     Args:
-        length: how many bytes of an existing file to keep; 0 for a new one.
-        overwrite: whether a new file may replace an old one.
+        length: how many bytes of an existing file to keep; 0 for a new file.
+        overwrite: whether a new file may replace an existing one.
 
     Raises:
-        FileExistsError: there is an old file.
+        FileExistsError: the file exists, and must not be replaced.
         SnapshotError: the file has fewer bytes than ``length``, or another run has written it.
     """
 
@@ -96,7 +96,7 @@ class RecordingWriter:
         self.flush()  # so that it is known to be of this run, whenever that begins again
 
     def batch(self, time: Time, batch: Batch) -> None:
-        """Write a batch; raise TypeError if a record or column is not of plain values."""
+        """Write a batch; raise TypeError if a record or column has other than plain values."""
         kind, payload = _encoded(batch)
         coded = encode([time])
         self._write(kind, _LENGTH_OF_TIME.pack(len(coded)) + coded, payload)
@@ -178,7 +178,7 @@ def read_frontier(path: Path) -> LoggedFrontier | None:
 
 
 def read_recording(path: Path, *, with_batches: bool = True) -> Iterator[Captured | LoggedFrontier]:
-    """Yield the content of a recording, in order; a last record that was cut off is left out.
+    """Yield the content of a recording, in order; leave out an incomplete last record.
 
     Raises:
         ValueError: the file is damaged; the message has its path and the offset.

@@ -1,14 +1,14 @@
-"""Sinks that store each epoch once, even across crashes: the contract, and the operators that keep it.
+"""Sinks that store each epoch once, even across crashes: the contract, and the operators that fulfil it.
 
 On each worker, the first operator lets the sink prepare the worker's part of an epoch. On worker 0, the last operator
 commits all parts of a complete epoch. Between the two, `covered.py` may hold parts. Invariants:
 
-- A part is durable when `Sink.prepare` returns. From then on the dataflow has it, in the state of an operator or in a
-  message, and so in each later snapshot.
-- One call of `Sink.commit` has all parts of an epoch. So no epoch is committed on some workers only, and the number of
+- A part is durable when `Sink.prepare` returns. From then on the dataflow has its result, in the state of an operator
+  or in a message, and so in each later snapshot.
+- One call of `Sink.commit` gets all parts of an epoch. So no epoch is committed on some workers only, and the number of
   workers may change in between.
-- Epochs are committed in order. The sink records which is the last one in the same step that makes it visible. A new
-  run leaves out all epochs up to `Sink.last_committed`.
+- Epochs are committed in order. The sink records the number of the last epoch in the same step that makes it visible. A
+  new run skips all epochs up to `Sink.last_committed`.
 - With ``visible="snapshot"`` an epoch is committed once a durable snapshot has its parts. So no later run can compute
   another result for a visible epoch.
 
@@ -16,20 +16,24 @@ Source: the two-phase commit of Flink's TwoPhaseCommitSinkFunction, with one com
 BatchWrite. No transaction of the destination stays open between calls, so none can time out.
 """
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction, isgeneratorfunction, signature
 from operator import add
 from typing import Any
 
-from tidewheel.batches.batches import Batch, length, size_in_bytes
+from tidewheel.batches.batches import Batch, keep, length, size_in_bytes
+from tidewheel.batches.batches import records as records_of
 from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.operators.base.division import at_first
+from tidewheel.operators.base.setting_aside import Aside, Caught, letter
 from tidewheel.operators.epochs.gathered_epochs import joined
+from tidewheel.operators.sinks.sink_counts import counts_of
 from tidewheel.progress import GraphError, ProductDomain, Time, TimeDomain
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 from tidewheel.transport.frames import unpicklable
 
@@ -39,8 +43,8 @@ PART_BYTES = 128 << 20
 class Sink(ABC):
     """A destination that stores each epoch once, for `Stream.sink`.
 
-    Each worker has an object of its own, which may be lost at any moment and unpickled again. So keep everything that
-    must last in the destination. `tidewheel.testing.check_sink` checks a sink.
+    Each worker has its own object, which may be lost at any moment and unpickled again. So keep everything that must
+    last in the destination. `tidewheel.testing.check_sink` checks a sink.
 
     >>> import sqlite3
     >>> from contextlib import closing
@@ -64,22 +68,30 @@ class Sink(ABC):
     """
 
     def prepare(self, epoch: Time, records: Batch) -> Any:
-        """Store records of an epoch where no reader sees them, and return what `commit` needs to find them.
+        """Store records of an epoch where no reader sees them; return a part, by which `commit` finds them.
 
-        Each worker with records of the epoch calls it, more than once if they are many. It returns once they are
-        durable; its result can be pickled. The default returns the records, which then travel to worker 0; a sink for
-        large epochs stores them and returns their place.
+        Each worker with records of the epoch calls this method, more than once for many records. It returns once they
+        are durable; the part must be picklable. By default the part is the records themselves, which are sent to worker
+        0; a sink for large epochs stores them and returns their place.
 
         After a crash an epoch is prepared again, so use new places; earlier parts may never be committed.
         """
         return records
 
+    def refused(self, records: Batch) -> Mapping[int, Exception]:
+        """Return the records that the destination would not take, by their place in the batch, each with the reason.
+
+        Only ``dead_letters=`` of `Stream.sink` asks for it, on each worker, before `prepare` receives the others. It
+        may be called more than once for a record, and stores nothing.
+        """
+        return {}
+
     @abstractmethod
     def commit(self, epoch: Time, parts: list[Any]) -> None:
-        """Make an epoch visible and record it as the last one, in one durable step.
+        """Make an epoch visible and record it as the last epoch, in one durable step.
 
-        Worker 0 calls it in the order of epochs, and not for epochs without records. It does nothing if the epoch is
-        committed already: a worker that seemed dead may have done so.
+        Worker 0 calls this method in the order of epochs, but not for epochs without records. It must do nothing if the
+        epoch is committed already: a worker that seemed dead may have committed it.
 
         Args:
             epoch: its time.
@@ -88,24 +100,25 @@ class Sink(ABC):
 
     @abstractmethod
     def last_committed(self) -> Time | None:
-        """Return the last visible epoch, as the destination knows it; None if there is none.
+        """Return the last visible epoch, read from the destination; None if there is none.
 
-        Each worker calls it before anything else, and leaves out the epochs up to this one.
+        Each worker calls this method first, and skips the epochs up to this one.
         """
 
     def close(self) -> None:  # noqa: B027 - few sinks have anything to close
-        """Close what the sink has opened on this worker. Called at the end of the job, perhaps more than once."""
+        """Close the sink's connections on this worker. This is called at the end of the job, perhaps more than once."""
 
 
 @dataclass(slots=True)
 class _Prepared:
-    """One worker's part of an epoch: what was prepared, and the records that wait."""
+    """One worker's part of an epoch: prepared parts, records that wait to be prepared, and letters for refused ones."""
 
     parts: list[Any] = field(default_factory=list)
     records: int = 0
     waiting: list[Batch] = field(default_factory=list)
     waiting_bytes: int = 0
     sizes: RecordSizes = field(default_factory=RecordSizes)
+    letters: list[Aside] = field(default_factory=list)
 
     def add(self, batch: Batch) -> None:
         self.records += length(batch)
@@ -115,7 +128,8 @@ class _Prepared:
     def merge(self, other: "_Prepared") -> "_Prepared":
         """Add the part of another worker."""
         waiting, size = self.waiting + other.waiting, self.waiting_bytes + other.waiting_bytes
-        return _Prepared(self.parts + other.parts, self.records + other.records, waiting, size, self.sizes)
+        records, letters = self.records + other.records, self.letters + other.letters
+        return _Prepared(self.parts + other.parts, records, waiting, size, self.sizes, letters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +137,13 @@ class SinkOperators:
     """The build functions of the operators of a sink.
 
     Attributes:
-        make: returns the sink on a worker; it may keep states of the operator.
+        make: returns the sink for a worker; it may create states of the operator.
         domain: the order of the epochs.
         part_bytes: the size in memory at which a worker lets the sink prepare a part.
         waits: whether an epoch of a job with snapshots is committed only once a snapshot has its parts.
         result: returns the output for a committed epoch and its number of records.
+        key: the key of the counts that the operators share; see `counts_of`.
+        caught: the errors for which a refused record is set aside, as a letter among the parts.
     """
 
     make: Callable[[OperatorContext], Sink]
@@ -136,6 +152,8 @@ class SinkOperators:
     waits: bool
     result: Callable[[Any, Time, int], Any]
     join: Callable[[list[Batch]], Any]
+    key: str = ""
+    caught: Caught = ()
 
     def build_prepare(self, context: OperatorContext) -> Schedule:
         """Build the operator that sends, for each epoch, this worker's parts and their number of records."""
@@ -144,10 +162,15 @@ class SinkOperators:
         last = self._last_of(sink)
         epochs: dict[Time, _Prepared] = at_first(_Prepared.merge).of_each().state(context, "parts", dict)
         notificator = context.notificator()
+        counts = counts_of(context, self.key)
+        counts.waiting.append(epochs)
+        instance_of(context).connector = counts.numbers
 
         def prepare(time: Time, part: _Prepared) -> None:
             if part.waiting and not self._has(last, time):
-                part.parts.append(sink.prepare(time, self.join(part.waiting)))
+                records = self._taken(sink, self.join(part.waiting), part)
+                if length(records):
+                    part.parts.append(sink.prepare(time, records))
             part.waiting, part.waiting_bytes = [], 0
 
         def schedule(input: InputPort, output: OutputPort) -> None:
@@ -163,9 +186,22 @@ class SinkOperators:
                 if token.time in epochs:
                     part = epochs.pop(token.time)
                     prepare(token.time, part)
-                    output.send(token, [(part.parts, part.records)])
+                    output.send(token, [(part.parts, part.records), *part.letters])
 
         return schedule
+
+    def _taken(self, sink: Sink, records: Batch, part: _Prepared) -> Batch:
+        """Return the records that the sink takes, and add letters for the others to the worker's part."""
+        refused = sink.refused(records) if self.caught else {}
+        if not refused:
+            return records
+        rows = records_of(records)
+        for place, error in refused.items():
+            if not isinstance(error, self.caught):
+                raise error
+            part.letters.append(Aside(letter(rows[place], error)))
+        part.records -= len(refused)
+        return keep(records, [place not in refused for place in range(length(records))])
 
     def build_commit(self, context: OperatorContext) -> Schedule:
         """Build the operator that commits each epoch on worker 0, and sends its result."""
@@ -174,6 +210,8 @@ class SinkOperators:
         last = None if context.worker else self._last_of(sink)
         epochs: dict[Time, list[tuple[list[Any], int]]] = at_first(add).of_each().state(context, "epochs", dict)
         notificator = context.notificator()
+        counts = counts_of(context, self.key)
+        counts.waiting.append(epochs)
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             for lent, batch in input:
@@ -185,9 +223,11 @@ class SinkOperators:
                 if token.time in epochs:
                     all_of = epochs.pop(token.time)
                     parts = [part for some, _ in all_of for part in some]
+                    records = sum(records for _, records in all_of)
                     if parts and not self._has(last, token.time):
                         sink.commit(token.time, parts)
-                    output.send(token, [self.result(sink, token.time, sum(records for _, records in all_of))])
+                        counts.commit(records, time.time())
+                    output.send(token, [self.result(sink, token.time, records)])
 
         return schedule
 
@@ -208,12 +248,17 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
     """Return the operators of a user's sink.
 
     Raises:
-        GraphError: it is not a sink or cannot be pickled, a method is async or takes other arguments, ``visible`` is
-            neither "snapshot" nor "epoch", or times have no total order.
+        GraphError: ``sink`` is not a sink or cannot be pickled, a method is async or has other parameters, ``visible``
+            is neither "snapshot" nor "epoch", or times have no total order.
     """
     if not isinstance(sink, Sink):
         raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not of {type(sink).__qualname__}")
-    for name, given in (("prepare", ("epoch", "records")), ("commit", ("epoch", "parts")), ("last_committed", ())):
+    for name, given in (
+        ("prepare", ("epoch", "records")),
+        ("refused", ("records",)),
+        ("commit", ("epoch", "parts")),
+        ("last_committed", ()),
+    ):
         method, called = getattr(sink, name), f"{type(sink).__qualname__}.{name}"
         if iscoroutinefunction(method) or isgeneratorfunction(method):
             raise GraphError(

@@ -1,12 +1,12 @@
 """The sink of write_files for a file system: an epoch is a folder such as "epoch=7", which appears when complete.
 
-See `storage/whole_folders.py`; `epoch_objects.py` is the sink to an object store, which shares `EpochFiles`.
+See `storage/whole_folders.py`; `epoch_objects.py` is the sink for an object store, which shares `EpochFiles`.
 
-A restored job finds files there that were written after its snapshot. Its own files have new names; an epoch gets the
-files that the workers report, copied from a committed epoch if they are there, and the others are removed. So an epoch
-that is made visible again is replaced by an equal one.
+A restored job finds files that were written after its snapshot, so it gives its files new names. After a commit, the
+epoch's folder has exactly the files that the workers report, some of them copied from an earlier commit. So an epoch
+that is committed again is replaced by an equal one.
 
-File names also tell a job that goes back before its first snapshot which epochs are its own.
+By file names, a job that goes back before its first snapshot recognises its own epochs.
 """
 
 from abc import abstractmethod
@@ -37,8 +37,8 @@ class WrittenEpoch:
     """An epoch that readers can see.
 
     Attributes:
-        time: its time.
-        path: its folder.
+        time: the time of the epoch.
+        path: the epoch's folder.
         files: the number of files.
         records: the number of records.
     """
@@ -56,8 +56,8 @@ class EpochFiles(Sink, Generic[PlaceT]):
     Args:
         format: the format of the files.
         is_numbered: whether times are integers in their usual order.
-        older: the names of the epochs from before the job.
-        start: the beginning of a worker's file names.
+        older: the names of the epochs that existed before the job.
+        start: the prefix of a worker's file names.
     """
 
     root: PlaceT
@@ -78,23 +78,26 @@ class EpochFiles(Sink, Generic[PlaceT]):
 
     @abstractmethod
     def written(self, time: Time, records: int) -> WrittenEpoch:
-        """Return what readers can see of an epoch, which has so many records."""
+        """Return the description of a visible epoch, which has so many records."""
 
     @abstractmethod
     def existing(self) -> frozenset[str]:
         """Return the names of the visible epochs, of any job."""
 
     def last_committed(self) -> Time | None:
-        """Return the last epoch that this job has written; None if there is none, or times are no integers."""
+        """Return the last epoch that this job has written; None if there is none, or times are not integers."""
         own = [name.removeprefix(_EPOCH) for name in self.existing() - self.older] if self.is_numbered else []
         return max((int(text) for text in own if text.isdecimal()), default=None)
 
     def made_older(self, context: OperatorContext, find: Callable[[], frozenset[str]]) -> frozenset[str]:
-        """Return the epochs from before the job, which are found once and then are in its snapshots."""
+        """Return the names of the epochs that existed before the job.
+
+        They are found once, and then kept in its snapshots.
+        """
         return _SAME.state(context, "older", find)
 
     def refusal(self, name: str, but: str = "") -> FileExistsError:
-        """Return the error for an older epoch that must not be overwritten."""
+        """Return the error for an epoch of another run that must not be overwritten."""
         said = f"{self.root}/{name} is there already, of another run: write_files(..., overwrite=True) replaces it{but}"
         return FileExistsError(said)
 
@@ -104,7 +107,7 @@ class EpochFolders(EpochFiles[Path]):
     """The epochs' folders in one folder.
 
     Args:
-        end: the end of a worker's file names in this run.
+        end: the suffix of a worker's file names in this run.
     """
 
     end: str = ""
@@ -138,7 +141,7 @@ class EpochFolders(EpochFiles[Path]):
         """Make an epoch visible under its name, durably.
 
         Raises:
-            FileNotFoundError: a written file is gone, since another run has removed it.
+            FileNotFoundError: another run has removed a file.
             FileExistsError: an older run has written the epoch, and it must not be overwritten.
         """
         self._folders.commit(self.path(epoch).name, parts)
@@ -148,7 +151,7 @@ class EpochFolders(EpochFiles[Path]):
         return self._folders.existing()
 
     def written(self, time: Time, records: int) -> WrittenEpoch:
-        """Return what readers can see of an epoch."""
+        """Return the description of a visible epoch."""
         path = self.path(time)
         return WrittenEpoch(time, str(path), sum(1 for _ in path.iterdir()), records)
 

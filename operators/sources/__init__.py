@@ -1,1 +1,1 @@
-"""Sources: where the records of a dataflow come from."""
+"""Sources, from which the records of a dataflow come."""

@@ -1,7 +1,7 @@
-"""The dealing of partitions to workers.
+"""The assignment ("dealing") of partitions to workers.
 
-Each partition has a number, and worker ``number % workers`` reads it. So the number alone tells who reads the partition
-after the number of workers has changed, and a deal that is in flight then still finds its worker.
+Each partition has a number, and worker ``number % workers`` reads it. So after a change of the number of workers, the
+partition's number still determines its reader, also for deals in flight.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from tidewheel.runtime.description.pacts import Pact
 
 
 class Deal(NamedTuple):
-    """The assignment of a partition to a worker, which travels as a record."""
+    """The assignment of a partition to a worker, sent as a record."""
 
     number: int
     partition: Partition
@@ -60,10 +60,10 @@ class Dealing:
     _next: int = 0
 
     def deal(self, listed: Iterable[Partition], ended: set[Partition], workers: int) -> list[Deal]:
-        """Return deals for the new partitions among the listed ones; raise TypeError for a name of another type.
+        """Return deals for new partitions in ``listed``; raise TypeError for a name that is not a string or integer.
 
-        Each goes to the worker with the fewest partitions that have not ended. Partitions that have ended and are not
-        listed are forgotten, also in ``ended``.
+        Each new partition goes to the worker with the fewest open partitions. Partitions that have ended and are not
+        listed any more are forgotten, and removed from ``ended``.
         """
         names = list(listed)
         for name in names:

@@ -1,4 +1,4 @@
-"""The state of a partition that a worker reads, as a snapshot has it."""
+"""The state of a partition that a worker reads, part of snapshots."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ class DealtPartition:
     """A partition that a worker reads.
 
     Attributes:
-        number: its number, which tells which worker reads it.
-        tokens: the tokens for what can still come; empty before it is opened, and once it has ended.
+        number: its number, which determines its worker.
+        tokens: the tokens for times at which it can still send; empty before it is opened, and once it has ended.
         is_opened: whether it was opened in this run or an earlier one.
         position: the position after its last sent batch; None before the first one.
         begun: the epochs that it has begun, if a probe limits the source.
@@ -38,7 +38,7 @@ class DealtPartition:
         return epoch
 
     def move(self, times: Sequence[Time]) -> None:
-        """Move the tokens, since nothing comes before these times any more."""
+        """Move the tokens to these times, before which nothing will be sent."""
         if tuple(times) == self.tokens.times:
             return
         if len(times) == len(self.tokens) == 1:
@@ -49,7 +49,7 @@ class DealtPartition:
         self.place.moved()
 
     def send_said(self, fetched: Fetched[Any], output: OutputPort, pace: Pace | None) -> bool:
-        """Send a batch at the epoch that it says; return False if the probe does not let the partition begin it yet.
+        """Send a batch at its own epoch; return False if the probe does not let the partition begin the epoch yet.
 
         The tokens move first, since the probe may wait for earlier epochs.
         """
@@ -62,7 +62,7 @@ class DealtPartition:
         return True
 
     def send(self, epoch: Time, fetched: Fetched[Any], output: OutputPort) -> None:
-        """Send a batch, and letters for what was refused, at an epoch that the tokens allow."""
+        """Send a batch, and letters for refused items, at an epoch that the tokens allow."""
         for token in self.tokens:
             if token.time == epoch:
                 output.send(token, fetched.batch)

@@ -1,6 +1,6 @@
-"""The operator that finds the partitions of a source, deals them to workers, and begins epochs by seconds.
+"""The operator that finds the partitions of a source, deals them to workers, and begins epochs by the clock.
 
-It has work on worker 0 only. Its token is at the latest epoch that has begun, where new partitions begin.
+It works on worker 0 only. Its token is at the latest epoch that has begun, where new partitions begin.
 """
 
 import threading
@@ -24,11 +24,11 @@ from tidewheel.runtime.worker.ports import OutputPort
 
 
 class Listing:
-    """The thread that lists partitions, once or again and again.
+    """The thread that lists partitions, once or repeatedly.
 
     Args:
         wake: called, on the thread, when there is a new list or an error.
-        dealt: the partitions that were dealt before the snapshot.
+        dealt: the partitions that the restored snapshot has.
     """
 
     def __init__(self, source: Source[Any], name: str, wake: Callable[[], None], dealt: Collection[Partition]) -> None:
@@ -42,14 +42,14 @@ class Listing:
         self._thread.start()
 
     def take(self) -> list[Partition] | None:
-        """Return the latest list; None if there is no new one; raise the error that has ended the listing."""
+        """Return the latest list, or None if there is no new list; raise the error that has ended the listing."""
         found = self._found.popleft() if self._found else None
         if isinstance(found, Exception):
             raise found
         return found
 
     def close(self) -> None:
-        """End the thread after the call that it is in."""
+        """End the thread after its current call."""
         self._closed.set()
         self._thread.join(CLOSES_WITHIN_S)
         if self._thread.is_alive():
@@ -84,7 +84,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class DiscovererBuild:
-    """The build function of the operator; ``news`` is the name of the source's news on each worker."""
+    """The build function of the operator; ``news`` names the source's `SourceNews` on each worker."""
 
     is_source: ClassVar[bool] = False
 
@@ -125,6 +125,8 @@ class _Discoverer:
         self._clock = instance_of(context).clock
         self._next_s = 0.0
         self._listing: Listing | None = None
+        self._listed: list[Partition] = []
+        """The last list, while some of its partitions wait."""
         if not (dealing.has_listed and build.source.look_every_s is None):
             self._listing = Listing(self._source, context.name, context.activator, tuple(dealing.numbers))
             context.on_close(self._listing.close)
@@ -136,15 +138,26 @@ class _Discoverer:
             return
         self._follow()
         found = None if self._listing is None else self._listing.take()
-        if found is not None:
-            self._dealing.has_listed = True
-            deals = self._dealing.deal(found, self._news.ended, self._context.workers)
-            (token,) = self._tokens
-            output.send(token, deals)
+        if found is not None or self._listed:
+            self._deal(self._listed if found is None else found, output)
         if self._has_ended:
             self._tokens.discard()
         elif self._listing is not None:
             host_of(self._context).agenda.expected[instance_of(self._context).number] = False
+
+    def _deal(self, found: list[Partition], output: OutputPort) -> None:
+        """Deal the new partitions of a list, but for those that wait for others."""
+        waiting = [name for name in found if self._source._waits(name)]
+        others = [name for name in [*self._dealing.numbers, *found] if not self._source._waits(name)] if waiting else []
+        if self._news.ended.issuperset(others):
+            waiting = []
+        self._listed = found if waiting else []
+        self._dealing.has_listed = not waiting
+        held = set(waiting)
+        ready = [name for name in found if name not in held] if held else found
+        deals = self._dealing.deal(ready, self._news.ended, self._context.workers)
+        (token,) = self._tokens
+        output.send(token, deals)
 
     @property
     def _has_ended(self) -> bool:
@@ -163,5 +176,6 @@ class _Discoverer:
                 token.downgrade(token.time + 1)
                 self._next_s = now_s + self._every_s
                 self._context.activator.after(self._every_s)
-        if self._news.latest is not None and (self._every_s or self._source.look_every_s) is not None:
+        goes_on = (self._every_s or self._source.look_every_s) is not None or bool(self._listed)
+        if self._news.latest is not None and goes_on:
             token.downgrade(later(token.time, self._news.latest))

@@ -1,7 +1,7 @@
 """A source of files, in folders and object stores: each file is read once, in one version.
 
-A file is a partition, and its name has the version. So a replaced file would be another partition, which the source
-refuses. Worker 0 lists the files, once or again and again.
+A file is a partition whose name contains the version. So a replaced file would be another partition, which the source
+refuses. Worker 0 lists the files, once or repeatedly.
 """
 
 import time
@@ -38,31 +38,30 @@ Format: TypeAlias = Literal["parquet", "csv", "jsonl", "arrow", "text"]
 class FileSource(Source[Any]):
     r"""A source of files: Parquet, CSV, JSON lines, Arrow IPC or text, on this machine or in an object store.
 
-    Each worker reads one file after the other, and each file belongs to one epoch. Records are rows of Arrow; in text
-    files ``str``, and in JSON lines without ``schema`` the values of the lines. Files whose names end in .gz, .bz2,
-    .zst, .lz4 or .xz are decompressed. All nodes must reach the files.
+    Each worker reads one file after the other, and each file belongs to one epoch. Records are rows of Arrow; from text
+    files they are ``str``, and from JSON lines without ``schema`` the values of the lines. Files whose names end in
+    .gz, .bz2, .zst, .lz4 or .xz are decompressed. All nodes must reach the files.
 
-    A file that changes while it is read, or after that, fails the job with `FileChanged`. In a watched folder of a file
-    system, a file is read when it has not changed between two looks; move complete files into it.
+    A file that changes while it is read, or later, fails the job with `FileChanged`. In a watched folder of a file
+    system, a file is read once it has not changed between two looks; move complete files into the folder.
 
     Args:
         paths: a path, a pattern such as ``"logs/**/*.txt"``, a folder, or a list of these; or URLs with ``s3://``,
             ``gs://``, ``az://`` or ``file://``. In folders, names that begin with "." or "_" are left out. If
             `Stream.write_files` writes to a folder, only complete epochs are read.
         format: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"arrow"`` or ``"text"``; by default by the suffix of the names.
-        schema: the columns of all files. A column that a file lacks is null there; other columns are left out. By
-            default it is the schema of the first file, and other columns are an error. Types are converted if no value
-            changes.
+        schema: the columns of all files. A missing column becomes null; a surplus column is left out. By default it is
+            the schema of the first file, and a surplus column is an error. Types are converted if no value changes.
         columns: the names of the columns to read; None for all.
-        watch_every_s: how often to look for new files, in seconds; None looks once, and the source ends.
-        whole_files: whether a file belongs to one epoch. Otherwise an epoch may end after each batch of a file, as
+        watch_every_s: how often to look for new files, in seconds; with None, the source looks once and then ends.
+        whole_files: whether a file belongs to one epoch. Otherwise an epoch may end after any batch of a file, as
             ``epoch_records=`` of `Dataflow.source` says.
         csv: options of CSV, such as its delimiter.
         encoding: the encoding of text files.
-        errors: what to do with text that cannot be decoded, as for `open`; by default the job fails.
+        errors: the treatment of text that cannot be decoded, as for `open`; by default the job fails.
 
     Raises:
-        GraphError: there are no such files, the columns of the first one cannot be read, or an argument is wrong.
+        GraphError: there are no such files, the columns of the first file cannot be read, or an argument is wrong.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -106,7 +105,7 @@ class FileSource(Source[Any]):
         self._read: dict[str, str] = {}
         """The versions of the listed files, by path."""
         self._looked: dict[str, str] = {}
-        """The versions at the last look, by path, of files that were not listed, as they may still grow."""
+        """The versions at the last look, by path, of files that are not listed yet, since they may still grow."""
         found = self._first_look()
         self.format = format or self._told_format(found)
         if self.format not in FORMATS:
@@ -204,9 +203,9 @@ class FileSource(Source[Any]):
         return [file.name for file in whole]
 
     def _is_whole(self, file: StoredFile) -> bool:
-        """Tell whether a file is complete.
+        """Tell whether a file counts as complete.
 
-        It is if it has not changed for a while, if it appears in one step, or if the source looks only once.
+        It does if it has not changed for a while, if its store creates files in one step, or if the source looks once.
         """
         if self.look_every_s is None or is_url(file.path) or file.path in self._read:
             return True
@@ -220,7 +219,7 @@ class FileSource(Source[Any]):
         self._read = {file.path: file.version for file in files}
 
     def open(self, partition: Partition, position: Any) -> Iterator[Fetched[Any]]:
-        """Read a file from a position on. The last batch is empty, and comes if the file has not changed."""
+        """Read a file from a position on. The last batch is empty, and is sent only if the file has not changed."""
         at: int = position or 0
         batch: Batch
         refused: list[Refused] = []

@@ -1,4 +1,4 @@
-"""The source of records that other processes send by the names of job and input, and the operator that counts once."""
+"""The source of records that other processes send by names of job and input, and the operator that drops repeats."""
 
 import copy
 import re
@@ -22,23 +22,23 @@ from tidewheel.runtime.worker.operator_context import OperatorContext, host_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 KEPT_S = 24 * 3600.0
-"""How long a key counts as known after its posting, in seconds."""
+"""The seconds for which a key is remembered after its posting."""
 
 _SWEEP_S = 3600.0
 _LOOK_S = 0.5
 
 _DEEPEST = 100
 _BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
-"""A bracket of JSON, or a text, which may have brackets."""
+"""A bracket of JSON, or a JSON string, which may contain brackets."""
 
 
 class Inbox(Source[Any]):
-    """The source of an inbox; its batches are of posts.
+    """The source of an inbox; its batches consist of posts.
 
     Args:
         name: the input's name.
         records: the type of the records, or a `pyarrow.Schema`; None accepts anything.
-        capacity_bytes: how much may wait on each worker.
+        capacity_bytes: the limit, in bytes, of records that wait on each worker.
 
     Raises:
         GraphError: an argument is wrong.
@@ -66,11 +66,11 @@ class Inbox(Source[Any]):
         return here
 
     def partitions(self) -> list[Partition]:
-        """Return a partition for each worker: its share."""
+        """Return one partition, a share, for each worker."""
         return list(range(self._workers))
 
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any] | Pause]:
-        """Read the share of a worker; the position is a number of postings."""
+        """Read the share of a worker; the position is the number of postings read."""
         if self._door is None or int(partition) >= self._workers:  # of a run with more workers
             while True:
                 yield Pause(_LOOK_S)
@@ -80,14 +80,14 @@ class Inbox(Source[Any]):
             yield Fetched(posts, self._door.position) if posts else Pause(0)
 
     def saved(self, partition: Partition, position: int) -> None:
-        """Note the postings that a snapshot has."""
+        """Note that a snapshot has the postings before ``position``."""
         if self._door is not None and int(partition) < self._workers:
             self._door.note_saved(position)
 
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    r"""Makes a checked batch of a posting.
+    r"""Decodes a posting to a checked batch.
 
     >>> decode = Decode.of("payments", dict[str, int])
     >>> decode(Posting(b'{"sum": 20}\n{"sum": 30}\n', form="json"))
@@ -113,7 +113,7 @@ class Decode:
         return cls(records, check, decoder)
 
     def __call__(self, posting: Posting) -> Batch:
-        """Return the batch of a posting; raise TypeError or ValueError if it is none for the inbox."""
+        """Return the batch of a posting; raise TypeError or ValueError if it does not fit the inbox."""
         if posting.form == "json":
             batch = self._of_lines(posting.body)
         elif posting.form == "arrow":
@@ -159,13 +159,13 @@ def _first_wrong(decoder: msgspec.json.Decoder[Any], body: bytes) -> tuple[int, 
 
 
 def _line_of(value: int, body: bytes, values: int) -> int:
-    """Return the number, from 1, of the line with a value of a number from 0; 1 if values stand on several lines."""
+    """Return the line, counted from 1, of a value, counted from 0; 1 if a value spans several lines."""
     numbers = [number for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
     return numbers[value] if len(numbers) == values else 1
 
 
 def _first_deep(body: bytes, values: int) -> int | None:
-    """Return the number of the first line with a value that is nested too deeply for pickle; None for none."""
+    """Return the number of the first line with a value nested too deeply for pickle; None if there is none."""
     lines = body.split(b"\n")
     if sum(1 for line in lines if line.strip()) != values:  # a value stands on several lines
         lines = [body]
@@ -184,13 +184,13 @@ def _depth(line: bytes) -> int:
 
 
 def route_of(post: Post) -> str | int:
-    """Return the key by which a post is exchanged: all posts of a key come to one worker."""
+    """Return the key by which a post is exchanged: all posts with one key go to one worker."""
     return post.route
 
 
 @dataclass(frozen=True, slots=True)
 class OnceBuild:
-    """The build function of the operator that passes on the records of each key once."""
+    """The build function of the operator that passes the first posting with each key and drops repeats."""
 
     kept_s: float = KEPT_S
 

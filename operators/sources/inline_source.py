@@ -1,6 +1,6 @@
 """Sources that a worker reads on its own thread, since they never block: records in memory, ticks, recordings.
 
-So the results of a local job depend on nothing but its input. The number of workers with which a job begins decides the
+So the results of a local job depend only on its input. The number of workers with which a job begins determines the
 partitions, so each worker lists them by itself.
 """
 
@@ -25,17 +25,17 @@ from tidewheel.runtime.worker.ports import OutputPort
 
 
 class InlineSource(Source[Record_co]):
-    """A source that a worker reads on its own thread, and that says its epochs.
+    """A source that a worker reads on its own thread, with epochs of its own.
 
-    `saved` is called on that thread too. In a job without snapshots it is called when a batch is sent, since a job that
-    begins again finds nothing of the one before.
+    `saved` is called on that thread, too. In a job without snapshots it is called when a batch is sent, since such a
+    job is never continued.
     """
 
     says_epochs = True
     waits_for: str = ""
-    """What it waits for, in words, for `Job.explain`; empty for nothing."""
+    """A description of what the source waits for, for `Job.explain`; empty if it does not wait."""
     at_once: ClassVar[int] = 1
-    """How many batches of a partition the worker takes before those of others."""
+    """How many batches of a partition the worker takes in a row."""
 
     @abstractmethod
     def partitions_of(self, workers: int) -> list[Partition]:
@@ -47,15 +47,15 @@ class InlineSource(Source[Record_co]):
 
     @property
     def is_woken(self) -> bool:
-        """True if a partition that pauses calls ``wake`` when it has more; otherwise a pause ends after its seconds."""
+        """True if a pausing partition calls ``wake`` when it has more; otherwise a pause ends after its time."""
         return False
 
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> Iterator[Any]:
-        """Open a partition; until it is closed, it may call ``wake``, on any thread, when it has more."""
+        """Open a partition; until it is closed, the partition may call ``wake``, on any thread, when it has more."""
         return iter(self.open(partition, position))
 
     def on_nodes(self, nodes: Sequence[str]) -> Self:
-        """Return the source for workers on these nodes of a Ray cluster; a node is "" if the worker may move."""
+        """Return the source for workers on these Ray nodes; "" stands for a worker without a fixed node."""
         return self
 
     def in_domain(self, domain: TimeDomain) -> Self:
@@ -69,13 +69,13 @@ def share_names(workers: int) -> list[Partition]:
 
 
 def share_of(partition: Partition) -> tuple[int, int]:
-    """Return the worker, and the number of workers, from the name of a share."""
+    """Return the worker and the number of workers from the name of a share."""
     worker, workers = map(int, str(partition).split("/"))
     return worker, workers
 
 
 def fetched_behind(position: int | None, batches: Iterable[tuple[Time, Any]]) -> Iterator[Fetched[Any]]:
-    """Yield the batches after a position, which is a number of batches; the partition always has the same batches."""
+    """Yield the batches after a position, a number of batches; ``batches`` must always be the same."""
     for number, (time, batch) in enumerate(batches, start=1):
         if position is None or number > position:
             yield Fetched(batch, number, time)
@@ -83,7 +83,7 @@ def fetched_behind(position: int | None, batches: Iterable[tuple[Time, Any]]) ->
 
 @dataclass(slots=True)
 class _Shares:
-    """The partitions of one worker, also those that have ended.
+    """The partitions of one worker, including ended ones.
 
     Attributes:
         workers: the number of workers with which the job began.
@@ -121,7 +121,7 @@ class InlineBuild:
 
 
 class _InlineReader:
-    """The operator on one worker: it takes one step of each partition in turn."""
+    """The operator on one worker, which reads its partitions in turn."""
 
     def __init__(self, context: OperatorContext, build: InlineBuild) -> None:
         self._context = context
@@ -197,7 +197,7 @@ class _InlineReader:
             self._context.activator.after(soonest_s - now_s)
 
     def _take_step(self, name: Partition, output: OutputPort) -> bool:
-        """Send a batch of a partition; return False if it has none now."""
+        """Send a batch of a partition; return False if there is none now."""
         dealt = self._partitions[name]
         fetched = self._in_hand.pop(name, None)
         if fetched is None:

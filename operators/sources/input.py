@@ -1,7 +1,7 @@
 """The operator of an input, and the check of each batch that a program sends to it.
 
-The check compares a sample of the records with the type, since a wrong batch is mostly wrong throughout. The driver
-checks a batch before it sends it. The worker checks it again, since another process may have sent it.
+The check compares a sample of the records with the type, since a wrong batch is usually wrong throughout. The driver
+checks a batch before sending. The worker checks it again, since another process may have sent it.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Schema(Protocol):
 
 
 def check_for(name: str, kind: object) -> "RecordCheck | SchemaCheck | None":
-    """Return the check of the input ``name``, for records of a type or batches of a `pyarrow.Schema`; None without one.
+    """Return the check of the input ``name``, for a type of records or a `pyarrow.Schema`; None if ``kind`` is None.
 
     >>> check = check_for("numbers", int)
     >>> check([1, 2])
@@ -50,7 +50,7 @@ def check_for(name: str, kind: object) -> "RecordCheck | SchemaCheck | None":
     TypeError: input 'numbers' has records of int, not str: '1'
 
     Raises:
-        GraphError: ``kind`` is neither of the two.
+        GraphError: ``kind`` is neither a type nor a schema.
     """
     if kind is None:
         return None
@@ -72,7 +72,7 @@ class SchemaCheck:
     schema: Any
 
     def __call__(self, batch: Batch, turn: int = 0) -> Batch:
-        """Return a batch as a table with the schema; raise TypeError if it has another schema."""
+        """Return a batch as a table with the schema; raise TypeError if the batch has another schema."""
         return check_schema(batch, self.schema)
 
     def divide(self, batch: Batch, refuse: Refuse) -> Batch:
@@ -87,7 +87,7 @@ class SchemaCheck:
 
 @dataclass(frozen=True, slots=True)
 class RecordCheck:
-    """The check of the records of the input ``name`` for a type, given as its permitted classes."""
+    """The check of an input's records for a type, given as its permitted classes."""
 
     name: str
     kind: Any

@@ -1,4 +1,4 @@
-"""The limit on epochs that a partition has begun and that are incomplete at a probe."""
+"""The limit on the epochs that a partition may begin before they are complete at a probe."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from tidewheel.progress import Antichain, Time
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Limits how many epochs that a partition has begun may be incomplete at a probe."""
+    """Limits the number of epochs that a partition has begun and that are incomplete at a probe."""
 
     frontier: Callable[[], Antichain]
     most: int
 
     def lets_go_to(self, time: Time, begun: list[Time]) -> bool:
-        """Tell whether a partition may send at ``time``; if so, record that it has begun that epoch."""
+        """Tell whether a partition may send at ``time``; if so, add ``time`` to ``begun``."""
         if begun and begun[-1] == time:
             return True
         if len(begun) >= self.most:
@@ -26,5 +26,5 @@ class Pace:
         return True
 
     def describe(self, probe: str) -> str:
-        """Return in words what a source waits for, given the name of the probe."""
+        """Describe what a source waits for, given the name of the probe."""
         return f"probe {probe!r}, at which {self.most} of its epochs are not complete"

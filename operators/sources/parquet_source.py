@@ -26,8 +26,8 @@ class RowGroup:
     """A row group of one of the files.
 
     Attributes:
-        number: its number among the non-empty ones of all files.
-        least: the least value of the time column; None if that is unknown.
+        number: its number among the non-empty row groups of all files.
+        least: the least value of the time column; None if it is unknown.
     """
 
     file: int
@@ -42,14 +42,14 @@ class ParquetSource(InlineSource[Any]):
     All nodes must see the files.
 
     Args:
-        paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of these, looked up at once. Files
-            are read in the order of their names. The columns that are read must be the same in all files that have
-            rows.
+        paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of these, looked up immediately.
+            Files are read in the order of their names. The columns to read must be the same in all files with rows.
         columns: the columns to read; None for all.
-        time: a column with the epoch of each row: integers, without nulls or negative values; rows keep it. Row groups
-            that overlap in time are held in memory until earlier ones have been read; sorted files need no memory.
-        epoch_every: without ``time``: ``"file"`` makes an epoch of each file, a number of that many row groups, counted
-            over all files. None puts all in epoch 0.
+        time: the column with the epoch of each row: integers, not null and not negative. Rows keep the column. Row
+            groups that overlap in time are held in memory until earlier rows have been read; sorted files need no
+            memory.
+        epoch_every: without ``time``: ``"file"`` makes each file an epoch; a number makes an epoch of so many row
+            groups, counted over all files; None puts all rows in epoch 0.
         batch_size: the greatest number of rows in a batch.
 
     Raises:
@@ -91,7 +91,7 @@ class ParquetSource(InlineSource[Any]):
         self._epoch_every = epoch_every
         self._batch_size = batch_size
         self._first: tuple[Path, pa.Schema] | None = None
-        """A file that has rows, and what is read of it; others have to be alike."""
+        """A file with rows, and the columns to read; all other files must have the same columns."""
         self._row_groups()
 
     def partitions_of(self, workers: int) -> list[Partition]:
@@ -148,7 +148,7 @@ class ParquetSource(InlineSource[Any]):
                 yield batch if batch.schema.names == names else batch.select(names)
 
     def _by_time(self, groups: list[RowGroup], time: str) -> Iterator[tuple[int, Batch]]:
-        """Yield the rows in order of time, each as soon as no remaining row group can have an earlier one."""
+        """Yield the rows in order of time, as soon as no remaining row group can have earlier rows."""
         held: dict[int, list[pa.RecordBatch]] = {}
         for group in groups:
             for epoch in sorted(epoch for epoch in held if group.least is not None and epoch <= group.least):
@@ -189,7 +189,7 @@ def _found_files(paths: Paths) -> tuple[Path, ...]:
 
 @contextmanager
 def _naming_file(path: Path) -> Iterator[None]:
-    """Add the path of the file to an error that is raised within the block."""
+    """Add the path of the file to errors raised in the ``with`` block."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,7 @@
-"""The epochs of partitions, for sources that do not say epochs.
+"""The epochs of partitions, for sources that assign no epochs.
 
-All partitions have common epochs. When one begins an epoch, all others follow, also idle ones, as soon as they are
-between two units. So a slow or idle partition holds no epoch open.
+All partitions have common epochs. When a partition begins an epoch, all others follow, even idle ones, as soon as they
+are between two units. So a slow or idle partition holds no epoch open.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from tidewheel.progress import GraphError
 
 @dataclass(frozen=True, slots=True)
 class EpochRule:
-    """When the next epoch begins: with each unit of a partition, after so many records, or by a clock.
+    """When the next epoch begins: with each unit of a partition, after ``records`` records, or by the clock.
 
     Raises:
-        GraphError: both are given, or one is not above 0.
+        GraphError: both numbers are given, or a number is not above 0.
     """
 
     every_s: float | None = None
     records: int | None = None
 
     def check(self, name: str) -> None:
-        """Raise GraphError if both are given, or one is not a number above 0."""
+        """Raise GraphError if both numbers are given, or a number is not above 0."""
         if self.every_s is not None and self.records is not None:
             raise GraphError(f"source {name!r}: epochs end by epoch_every_s= or by epoch_records=, not by both")
         for option, value in (("epoch_every_s", self.every_s), ("epoch_records", self.records)):
@@ -30,7 +30,7 @@ class EpochRule:
                 raise GraphError(f"source {name!r}: {option} is a number above 0, not {value!r}")
 
     def ends_epoch(self, records: int) -> bool:
-        """Tell whether a partition ends its epoch after a unit, given how many records it has in the epoch."""
+        """Tell whether a partition ends its epoch after a unit; ``records`` is its number of records in the epoch."""
         if self.every_s is not None:
             return False
         return records >= (1 if self.records is None else self.records)
@@ -49,7 +49,7 @@ class PartitionEpoch:
 
     records: int = 0
     may_move: bool = True
-    """Whether the partition is between two units, so that it may go to a later epoch."""
+    """Whether the partition is between two units, and so may go to a later epoch."""
 
     def moved(self) -> None:
         """Record that the partition is in a later epoch now."""

@@ -1,4 +1,4 @@
-"""The thread, beside a worker's loop, that tells a source its saved positions."""
+"""The thread on which a source saves positions."""
 
 import threading
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class PositionSaver:
         wake: called, on the thread, when all positions are saved, or after an error.
 
     Attributes:
-        failure: the error that has ended it; None if there was none.
+        failure: the error that has ended the thread; None if there was none.
     """
 
     def __init__(self, source: Source[Any], name: str, wake: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class PositionSaver:
         self.failure: Exception | None = None
 
     def save(self, positions: dict[Partition, Any]) -> None:
-        """Save positions; a position replaces an earlier one of the same partition that is not saved yet."""
+        """Save positions; a position replaces an earlier, not yet saved position of the same partition."""
         if not positions:
             return
         with self._changed:
@@ -48,7 +48,7 @@ class PositionSaver:
             return not self._asked and not self._is_saving
 
     def close(self) -> None:
-        """End the thread after the call that it is in."""
+        """End the thread after its current call."""
         self._closed.set()
         with self._changed:
             self._changed.notify_all()
@@ -92,4 +92,4 @@ class PositionSaver:
             kind = type(error).__name__
             LOGGER.warning(said, self._name, partition, failures, kind, error, extra=about(operator=self._name))
 
-        self._source.retry.call(attempt, on_failure=note, sleep=self._closed.wait)
+        self._source._owner(partition).retry.call(attempt, on_failure=note, sleep=self._closed.wait)

@@ -1,7 +1,7 @@
-"""The Arrow table of objects of JSON, or the first one that would not be in it as it was sent.
+"""Conversion of JSON objects to an Arrow table, which refuses objects that would change.
 
-Arrow cuts fractions off, and leaves out what is in no column. So values are compared with those of the table. A whole
-number is right for a column of times, which JSON has no form for, and texts are right for bytes.
+Arrow truncates fractions, and leaves out values without a column. So values are compared with the table's. JSON has no
+times and no bytes: whole numbers fit columns of times, and texts fit columns of bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class WrongRowError(ValueError):
-    """A row does not fit.
+    """A row does not fit the schema.
 
     Attributes:
         row: its number, from 0.
@@ -24,10 +24,10 @@ class WrongRowError(ValueError):
 
 
 def table_of_rows(rows: Sequence[Any], schema: "pa.Schema") -> "pa.Table":
-    """Return a table of the schema with exactly the values of the rows; a missing column is null.
+    """Return a table with the schema and exactly the values of the rows; missing columns become null.
 
     Raises:
-        WrongRowError: a row is no dict, has other columns, or has values that the types do not hold exactly.
+        WrongRowError: a row is not a dict, has other columns, or has values that their column cannot hold exactly.
 
     >>> import pyarrow as pa
     >>> table_of_rows([{"n": 1}, {}], pa.schema({"n": pa.int64()})).to_pylist()
@@ -83,7 +83,7 @@ def _named(field: "pa.Field") -> str:
 
 
 def _is_exact(values: list[Any], field: "pa.Field") -> bool:
-    """Tell whether Arrow keeps all values, going by their types alone."""
+    """Tell whether Arrow keeps all values unchanged, judging by their types alone."""
     from pyarrow import types
 
     plain: dict[type, Callable[[Any], object]] = {

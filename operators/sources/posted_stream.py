@@ -1,8 +1,8 @@
-"""The Arrow tables in the bodies of postings, which anybody may have written.
+"""Reading Arrow tables from the bodies of postings, which are not trusted.
 
-An extension type of Arrow may be a Python class that reads its values by pickle. A compressed buffer, a column of
-nulls, and buffers that overlap become far larger in memory than they are in the body. So the metadata of all messages
-is checked before Arrow reads any of them.
+An Arrow extension type may be a Python class that unpickles its values. Compressed buffers, columns of nulls, and
+overlapping buffers become far larger in memory than in the body. So the metadata of all messages is checked before
+Arrow reads any of them.
 """
 
 import struct
@@ -21,9 +21,9 @@ def table_of_stream(body: bytes) -> "pa.Table":
     """Return the table of one Arrow IPC stream.
 
     Raises:
-        ValueError: it is no such stream, or bytes follow it. It has extension types, compressed buffers or deltas of
-            dictionaries, or nulls in a column that has none. Or it has more rows, or more bytes of columns, than the
-            body has bytes.
+        ValueError: the body is not such a stream, or bytes follow the stream. The stream has extension types,
+            compressed buffers, dictionary deltas, or nulls in a column that is not nullable. Or it has more rows, or
+            more bytes of columns, than the body has bytes.
     """
     import pyarrow as pa
 
@@ -93,7 +93,7 @@ class _Table:
         return _Table(self._metadata, self._target(field))
 
     def pairs(self, field: int) -> Iterator[tuple[int, int]]:
-        """Return the items of a vector of two numbers each."""
+        """Yield the items of a vector, each a pair of numbers."""
         if not self.has(field):
             return iter(())
         start = self._target(field)

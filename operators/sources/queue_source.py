@@ -1,4 +1,4 @@
-"""A source that reads a queue, which other threads or processes fill."""
+"""A source that reads a queue filled by other threads or processes."""
 
 import logging
 import queue as queues
@@ -28,7 +28,7 @@ _LEFT = (
 
 
 class RecordQueue(Protocol):
-    """The part of a queue that a source needs; queues of `queue`, `multiprocessing` and `ray.util.queue` have it."""
+    """The methods of a queue that a source needs, as in `queue`, `multiprocessing` and `ray.util.queue`."""
 
     def put(self, item: Any, /, *, timeout: float | None = None) -> None:
         """Add an item; raise `queue.Full` if there was no room in time."""
@@ -44,8 +44,8 @@ class End:
 class LocalQueue:
     """A queue within a process. Any number of threads write to it; readers come and go.
 
-    It accepts items before the first reader comes and while there is a reader. When the last reader has left, it keeps
-    its items but accepts no more until another reader comes. So no thread waits for room without end.
+    The queue accepts items before the first reader comes and while there is a reader. When the last reader has left, it
+    keeps its items but accepts no more until another reader comes. So no thread waits for room forever.
 
     >>> queue = LocalQueue(capacity=2)
     >>> queue.put("tide")
@@ -58,11 +58,11 @@ class LocalQueue:
         self._capacity = capacity
         self._items: deque[Any] = deque()
         self._taken: deque[Any] = deque()
-        """The items that were taken and are not forgotten, behind so many that are: ``_forgotten``."""
+        """The items that were read and are not forgotten yet. ``_forgotten`` counts the items before them."""
         self._forgotten = 0
         self._readers: list[Callable[[], object]] = []
         self._refusal: str | None = None
-        """Why it takes nothing now."""
+        """The reason why the queue accepts no items now; None if it does."""
         self._changed = threading.Condition()
 
     def add_reader(self, wake: Callable[[], object]) -> None:
@@ -106,7 +106,7 @@ class LocalQueue:
         self._wake()
 
     def get_nowait(self) -> Any:
-        """Return the next item, or `End`; raise `queue.Empty` if there is none now."""
+        """Return the next item, or `End`; raise `queue.Empty` if there is no item now."""
         with self._changed:
             if self._items:
                 self._changed.notify()
@@ -118,7 +118,7 @@ class LocalQueue:
             raise queues.Empty
 
     def begin_at(self, place: int | None) -> int:
-        """Go back to the item with a number, by default to the first that is not forgotten; return its number."""
+        """Go back to the item with this number, by default to the first that is not forgotten; return its number."""
         with self._changed:
             while self._taken and (place is None or self._forgotten + len(self._taken) > place):
                 self._items.appendleft(self._taken.pop())
@@ -161,13 +161,13 @@ class QueueSource(InlineSource[Record]):
     Worker 0 reads up to ``batch_size`` waiting records as one batch. Each batch is an epoch, which is complete at once.
     While the dataflow holds back its sources, the queue fills up and `put` waits.
 
-    Several jobs may read one source, one after the other, if it has a queue of its own. Records wait for the first job.
-    After a job, `put` raises until another job reads.
+    Several jobs may read a source with its own queue, one after the other. Records wait for the first job. After a job,
+    `put` raises until another job reads.
 
     The source's own queue keeps the records that no snapshot has, and a job that continues in the same process reads
-    them again. It is lost with that process. Any other queue returns each record once, so a restored job misses the
-    records read since its snapshot, and warns of it. To miss no record, use `Dataflow.input`: its position says which
-    records the snapshot has, and the driver sends the others again.
+    them again. The queue is lost with its process. A queue that you pass returns each record once, so a restored job
+    misses the records read since its snapshot, and logs a warning. To miss no record, use `Dataflow.input`: its
+    position tells which records the snapshot has, and the driver sends the others again.
 
     Args:
         queue: a queue that processes share, such as `ray.util.queue.Queue`; it is polled every ``poll_s`` seconds. By
@@ -220,7 +220,7 @@ class QueueSource(InlineSource[Record]):
     def put(self, record: Record, timeout_s: float | None = None) -> None:
         """Add a record; wait at most ``timeout_s`` seconds for room.
 
-        On the local engine, another thread has to run the job meanwhile.
+        On the local engine, another thread must run the job meanwhile.
 
         Raises:
             WouldBlock: there was no room in time.
@@ -233,7 +233,7 @@ class QueueSource(InlineSource[Record]):
     def close(self, timeout_s: float | None = None) -> None:
         """End the source after the records sent so far; a second call does nothing.
 
-        In a queue that processes share, the mark of the end needs room. This call waits for it as `put` does.
+        In a queue that processes share, the end mark needs room. This call waits for room as `put` does.
         """
         if self._own is not None:
             self._own.close()
@@ -259,7 +259,7 @@ class QueueSource(InlineSource[Record]):
         return self._own is not None
 
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> "_Reading":
-        """Read the queue; it calls ``wake`` when a thread has put records."""
+        """Read the queue; call ``wake`` when a thread has put records."""
         return _Reading(self.open(partition, position), self._own, wake)
 
     def open(self, partition: Partition, position: tuple[int, int] | None) -> Iterator[Fetched[Record] | Pause]:

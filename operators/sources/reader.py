@@ -1,4 +1,4 @@
-"""The operator that reads the partitions that were dealt to a worker.
+"""The operator that reads the partitions dealt to a worker.
 
 Its state is the position of each partition, with the token of its epoch. A batch, its position and its token change in
 one step, so each snapshot has all three.
@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 from tidewheel.batches.batches import length
 from tidewheel.operators.base.division import Division
 from tidewheel.operators.base.setting_aside import Caught
-from tidewheel.operators.sources.contract import Fetched, Partition, Source, saves
+from tidewheel.operators.sources.contract import Fetched, Partition, Source, saves, tells_lag
 from tidewheel.operators.sources.dealing import reader_of
 from tidewheel.operators.sources.dealt_partition import DealtPartition
+from tidewheel.operators.sources.lag_watch import LagWatch
 from tidewheel.operators.sources.pace import Pace
 from tidewheel.operators.sources.partition_epochs import EpochRule, later
 from tidewheel.operators.sources.position_saver import PositionSaver
@@ -22,6 +23,7 @@ from tidewheel.operators.sources.saved_positions import SavedPositions
 from tidewheel.operators.sources.source_news import EpochBegan, News, PartitionEnded, news_of
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.messages.connector_numbers import SourceNumbers
 from tidewheel.runtime.messages.worker_report import NEXT_SNAPSHOT
 from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
@@ -33,9 +35,9 @@ class _Dealt:
     """The state of one worker's reader.
 
     Attributes:
-        voice: the token with which it sends news.
-        unopened: tokens that all partitions share which are not open yet; they are downgraded to the newest epoch.
-        partitions: the open partitions, and those dealt to this worker.
+        voice: the token with which the reader sends news.
+        unopened: tokens shared by all partitions that are not open yet; they are downgraded to the latest epoch.
+        partitions: the partitions dealt to this worker, open or not.
     """
 
     voice: TokenSet
@@ -62,7 +64,7 @@ class _Dealt:
 
 @dataclass(frozen=True, slots=True)
 class ReaderBuild:
-    """The build function of the reader of a source; ``news`` is the name of the source's news on each worker."""
+    """The build function of the reader of a source; ``news`` names the source's `SourceNews` on each worker."""
 
     is_source: ClassVar[bool] = True
 
@@ -114,6 +116,11 @@ class _Reader:
         context.on_close(self._source.close)
         context.on_close(self._saver.close)
         context.on_close(self._readings.close)
+        self._records = 0
+        self._lags = LagWatch(self._source, context.name) if tells_lag(self._source) else None
+        if self._lags is not None:
+            context.on_close(self._lags.close)
+        self._instance.connector = self._numbers
         if self._saves:
             self._save_again()
 
@@ -126,7 +133,7 @@ class _Reader:
         return pace
 
     def _save_again(self) -> None:
-        """Save the positions in the snapshot from which the job continues: the run before may not have done so."""
+        """Save the positions in the restored snapshot, since the previous run may not have saved them."""
         if self._saving.are_taken:
             self._saving.follow(self._instance.number)
         else:
@@ -141,7 +148,7 @@ class _Reader:
     # ------------------------------------------------------------------ a step
 
     def schedule(self, input: InputPort, output: OutputPort, news: OutputPort) -> None:
-        """Send one batch of each partition that has one, and let the others follow to the latest epoch."""
+        """Send one batch of each partition that has a batch, and move the others to the latest epoch."""
         if not self._state.voice:
             return
         self._take_deals(input, output)
@@ -166,9 +173,12 @@ class _Reader:
                 self._unopened.append(deal.partition)
 
     def _open_partitions(self) -> None:
-        most = self._source.at_a_time
-        while self._unopened and (most is None or len(self._open) < most):
-            name = self._unopened.pop(0)
+        while self._unopened:
+            name = self._unopened[0]
+            most = self._source._owner(name).at_a_time
+            if most is not None and len(self._open) >= most:
+                break
+            self._unopened.pop(0)
             dealt = self._state.partitions[name]
             if not dealt.is_opened:
                 dealt.tokens, dealt.is_opened = TokenSet([token.clone() for token in self._state.unopened]), True
@@ -191,7 +201,7 @@ class _Reader:
         return latest
 
     def _take_step(self, name: Partition, latest: Time, output: OutputPort) -> bool:
-        """Send a batch of a partition if there is one and it may be sent; return whether there is another."""
+        """Send a batch of a partition if there is one and the probe allows it; return whether there is another."""
         dealt = self._state.partitions[name]
         if self._context.is_held:
             self._host.agenda.held.add(self._instance.number)
@@ -218,6 +228,7 @@ class _Reader:
             self._instance.work_at(fetched.epoch)
             if not dealt.send_said(fetched, output, self._pace):
                 return False
+            self._records += length(fetched.batch)
             self._note(name, fetched, fetched.epoch)
             if self._source.look_every_s is not None:
                 self._begin(fetched.epoch)
@@ -231,6 +242,7 @@ class _Reader:
             return False
         dealt.send(epoch, fetched, output)
         dealt.position = fetched.position
+        self._records += length(fetched.batch)
         self._note(name, fetched, epoch if records or dealt.place.records else epoch - 1)
         if dealt.place.fetched(self._rule, records, is_whole=fetched.is_whole):
             dealt.move((epoch + 1,))
@@ -238,7 +250,7 @@ class _Reader:
         return True
 
     def _note(self, name: Partition, fetched: Fetched[Any], epoch: Time) -> None:
-        """Record a position, with the epoch of the last records before it."""
+        """Record a position, with the epoch of the last record before it."""
         if self._saves:
             self._waiting.note(name, self._saving.number if self._saving.are_taken else epoch, fetched.position)
 
@@ -265,6 +277,12 @@ class _Reader:
             (voice,) = self._state.voice
             news.send(voice, self._untold)
             self._untold = []
+
+    def _numbers(self) -> SourceNumbers:
+        partitions = self._state.partitions
+        there = sum(1 for one in partitions.values() if one.tokens or not one.is_opened)
+        positions = {name: partitions[name].position for name in self._open}
+        return SourceNumbers(there, self._records, {} if self._lags is None else self._lags.look(positions))
 
     # ------------------------------------------------------------------ saved positions, and the end
 

@@ -1,7 +1,8 @@
-"""The threads that read the partitions of a source, beside a worker's loop.
+"""The threads that read the partitions of a source.
 
 Each open partition has a thread, which reads ahead until the batches of all partitions take too much memory. Then a
-partition reads only if it has no batch. After an error, a partition is opened again after the last batch that was read.
+partition reads only if it has no batch. After an error, a partition is opened again at the position after its last
+batch.
 """
 
 import logging
@@ -51,9 +52,9 @@ class Readings:
 
     Args:
         name: the name of the source, for threads and log lines.
-        wake: called, on the thread of a partition, when that has read something.
-        most_bytes: how many bytes the batches that wait for the loop may take.
-        caught: the errors that stay with the batch when the source refuses something; any other error ends the reading.
+        wake: called, on the thread of a partition, when the thread has read something.
+        most_bytes: the limit, in bytes, of batches that wait for the worker's loop.
+        caught: the errors of refused items that stay with their batch; any other error ends the reading.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Readings:
         reading.thread.start()
 
     def take(self, partition: Partition) -> Read | None:
-        """Return the next batch, the end or the error of a partition; None if nothing was read since."""
+        """Return the next batch, the end or the error of a partition; None if there is none yet."""
         with self._changed:
             ready = self._readings[partition].ready
             if not ready:
@@ -103,7 +104,7 @@ class Readings:
         del self._readings[partition]
 
     def close(self) -> None:
-        """End the threads; if the source blocks, its thread goes on, with a warning."""
+        """End the threads; a thread in which the source blocks goes on, and a warning is logged."""
         self._closed.set()
         with self._changed:
             self._changed.notify_all()
@@ -119,7 +120,7 @@ class Readings:
     # ------------------------------------------------------------------ on a partition's thread
 
     def _run(self, reading: _Reading) -> None:
-        retry = self._source.retry
+        retry = self._source._owner(reading.partition).retry
         failures, failing_since_s = 0, 0.0
         while not self._closed.is_set():
             before = reading.position
@@ -189,7 +190,7 @@ class Readings:
             )
 
     def _put(self, reading: _Reading, read: Read, size: int) -> bool:
-        """Add what was read, as soon as there is room; return False if the job has ended before."""
+        """Queue a read item as soon as there is room; return False if the job ends before."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._closed.is_set() or not reading.ready or self._bytes + size <= self._most_bytes
@@ -203,9 +204,9 @@ class Readings:
 
 
 def failed_part(name: str, what: str, error: BaseException) -> PartError:
-    """Return the error that a worker raises for an error of a source.
+    """Return the error that a worker raises in place of a source's error.
 
-    SystemExit, for example, would end more than the job.
+    A SystemExit, for example, would end more than the job.
     """
     failed = PartError(name, None, what)
     failed.__cause__ = error

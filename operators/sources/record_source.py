@@ -27,7 +27,7 @@ class IterableSource(InlineSource[Record_co]):
         partitions: for each partition a list of (time, batch), in order of times.
 
     Raises:
-        GraphError: ``partitions`` is something else.
+        GraphError: ``partitions`` has another form.
 
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("squares")
@@ -54,7 +54,7 @@ class IterableSource(InlineSource[Record_co]):
         return list(range(len(self._partitions)))
 
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Record_co] | Pause]:
-        """Read a partition; the position is a number of batches, and of pauses."""
+        """Read a partition; the position is the number of batches and pauses."""
         begun, rest = position or 0, islice(self._partitions[int(partition)], position or 0, None)
         given: Any
         for number, given in enumerate(rest, begun):
@@ -68,17 +68,17 @@ class IterableSource(InlineSource[Record_co]):
 class RecordSource(InlineSource[Record]):
     """A source of records, cut into batches and epochs.
 
-    A sequence (a list, a range, an Arrow table or a NumPy array) is shared: workers read batches of it in turns. Any
-    other iterable is read by worker 0 alone, and `Stream.rebalance` spreads the records. An iterator, such as a
-    generator, can be read by one job only. A function is called on each worker, with the worker's number and the number
-    of workers, and returns or yields the records of that worker.
+    Workers read a sequence (a list, a range, an Arrow table or a NumPy array) in turn, batch by batch. Worker 0 alone
+    reads any other iterable; `Stream.rebalance` spreads the records. Only one job can read an iterator, such as a
+    generator. A function is called on each worker with the worker's number and the number of workers, and returns or
+    yields the records of that worker.
 
     Args:
         records: the records, or the function. Only the local engine accepts records that cannot be pickled, such as a
             generator.
         batch_size: the greatest number of records in a batch.
         epoch_every: the number of batches in an epoch, counted over all workers, or on each worker if ``records`` is a
-            function; None puts all in epoch 0.
+            function; None puts all records in epoch 0.
 
     Raises:
         GraphError: ``records`` is neither iterable nor a function, or is a DataFrame or an Arrow column, or a number is
@@ -154,7 +154,7 @@ class TickSource(InlineSource[int]):
     """A source of ticks: worker 0 sends number ``n``, at epoch ``n``, after ``n * every_s`` seconds.
 
     Each epoch is complete when its tick has been sent. After a delay, late ticks are sent at once, one after the other;
-    none is left out. No thread waits meanwhile.
+    none is left out. No thread waits between ticks.
 
     Args:
         every_s: the interval, in seconds.
@@ -186,14 +186,14 @@ class TickSource(InlineSource[int]):
         return [0]
 
     def open(self, partition: Partition, position: int | None) -> "Ticks":
-        """Return the ticks; the position counts each tick that was sent and each end of an epoch."""
+        """Return the ticks; the position counts sent ticks and ended epochs together."""
         return Ticks(self._every_s, self._count, position or 0)
 
 
 class Ticks(Iterator[Fetched[int] | Pause]):
     """The ticks, each followed by an empty batch that completes its epoch.
 
-    It does not wait for ticks before its position.
+    A restored job does not wait again for the ticks before its position.
     """
 
     def __init__(self, every_s: float, count: int | None, position: int) -> None:
@@ -219,10 +219,7 @@ class Ticks(Iterator[Fetched[int] | Pause]):
 
 
 def epoch_of(epoch_every: int | str | None, batch: int, file: int = 0) -> int:
-    """Return the epoch of a batch, given its number and the number of batches in an epoch.
-
-    For "file", that of its file.
-    """
+    """Return the epoch of a batch with a number; for ``epoch_every="file"``, the number of its file."""
     if epoch_every is None or isinstance(epoch_every, str):
         return 0 if epoch_every is None else file
     return batch // epoch_every

@@ -20,19 +20,20 @@ from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.storage.store_url import local_path
 
 Event = Captured | LoggedFrontier
-"""The content of a recording: batches, and between them the times that can still come."""
+"""An item of a recording: a batch, or the least times that can still come."""
 
 
 class ReplaySource(InlineSource[Any]):
     """A source that replays a recording: the same batches at the same times, on any number of workers.
 
-    If a stream in a loop was recorded, the dataflow needs the same domain of times. Each log, or each worker's share of
-    a list, is replayed in its own order. Times complete in the recorded order, as early as the other logs allow.
+    To replay a stream recorded in a loop, the dataflow needs the loop's domain of times. Each log, or each worker's
+    share of a list, is replayed in its own order. Times complete in the recorded order, as early as the other logs
+    allow.
 
     Args:
         recording: the folder of ``stream.capture_to(folder)``, which all nodes must see, or the result of
             ``job.captured(name)``.
-        partial: whether to accept a recording whose job was stopped or failed, and to replay its complete times.
+        partial: True to accept a recording of a stopped or failed job, and replay only its complete times.
 
     Raises:
         GraphError: the recording or a part of it is missing, cut short, or damaged.
@@ -93,7 +94,7 @@ class ReplaySource(InlineSource[Any]):
         return list(range(len(self._logs)))
 
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any]]:
-        """Play a partition; the position is a number of events."""
+        """Replay a partition; the position is a number of events."""
         return _fetched(self._events(partition), position or 0, self._domain.minimum())
 
     def _events(self, partition: Partition) -> Iterator[Event]:
@@ -129,7 +130,7 @@ def _end_of(log: Path) -> tuple[Time, ...]:
 
 
 def _complete(events: Iterator[Event], ends: list[Antichain]) -> Iterator[Event]:
-    """Yield the events of complete times, given which times are incomplete at the end of each log."""
+    """Yield the events of complete times; ``ends`` has the frontier at the end of each log."""
     for event in events:
         if isinstance(event, LoggedFrontier) or not any(end.less_equal(event.time) for end in ends):
             yield event

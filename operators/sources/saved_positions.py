@@ -1,4 +1,4 @@
-"""The positions of partitions, until they may be saved."""
+"""The positions of partitions that wait to be saved."""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tidewheel.operators.sources.contract import Partition
 
 @dataclass(slots=True)
 class SavedPositions:
-    """For each partition, its positions with marks. A mark is the number of a snapshot, or an epoch.
+    """The waiting positions of each partition, with marks. A mark is the number of a snapshot, or an epoch.
 
     >>> positions = SavedPositions()
     >>> for mark, position in [(0, "a"), (0, "b"), (1, "c")]:
@@ -43,7 +43,7 @@ class SavedPositions:
         waiting.append((mark, position))
 
     def take(self, may_be_saved: Callable[[Any], bool]) -> dict[Partition, Any]:
-        """Return, for each partition, the last position before the first that must wait; forget those up to it."""
+        """Return, for each partition, the last position that may be saved; forget it and the positions before it."""
         found: dict[Partition, Any] = {}
         for partition, waiting in list(self._waiting.items()):
             while waiting and may_be_saved(waiting[0][0]):

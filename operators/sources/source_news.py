@@ -1,7 +1,7 @@
-"""The news from the readers of a source for all workers: a partition has begun an epoch, or has ended.
+"""The news that readers of a source send to all workers: a partition has begun an epoch, or has ended.
 
-The news travel as messages. A message arrives at each worker soon, and until then is in each snapshot. A change of
-token counts, in contrast, may be held back if it moves no frontier.
+News are messages: each arrives at every worker soon, and until then each snapshot contains it. A change of token
+counts, in contrast, may be held back if it moves no frontier.
 """
 
 from collections.abc import Callable
@@ -34,12 +34,12 @@ News: TypeAlias = EpochBegan | PartitionEnded
 
 @dataclass(slots=True)
 class SourceNews:
-    """The knowledge that one worker has of a source by its news.
+    """A worker's knowledge of a source, from the source's news.
 
     Attributes:
         latest: the latest epoch that any partition has begun; None before the first news.
         ended: on worker 0, the partitions that have ended, until their names may be used again.
-        wake: functions to call when there are news.
+        wake: functions to call when news arrive.
     """
 
     latest: Time = None
@@ -47,7 +47,7 @@ class SourceNews:
     wake: list[Callable[[], object]] = field(default_factory=list)
 
     def hear_of(self, epoch: Time) -> bool:
-        """Record an epoch; return whether it is later than all before."""
+        """Record an epoch; return whether it is later than all earlier ones."""
         if self.latest is not None and later(self.latest, epoch) == self.latest:
             return False
         self.latest = epoch
@@ -57,7 +57,7 @@ class SourceNews:
 
 
 def news_of(context: OperatorContext, name: str) -> SourceNews:
-    """Return the news that the operators of a source share on one worker, under a name of the source."""
+    """Return the news that the operators of the source ``name`` share on one worker."""
     found: SourceNews = host_of(context).shared.setdefault(f"news of {name}", SourceNews())
     return found
 

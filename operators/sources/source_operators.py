@@ -1,4 +1,7 @@
-"""The operators of a source: one finds partitions, one reads them, one receives the news. An inline source has one."""
+"""The operators of a source: one finds partitions, one reads them, one receives news.
+
+An inline source is one operator.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +29,8 @@ class SourceOperators:
     """The operators of a source in a dataflow.
 
     Attributes:
-        rule: when an epoch ends, if the source does not say epochs.
-        paced_by: the probe at which earlier epochs must be complete before a later one begins; None for no limit.
+        rule: when an epoch ends, if the source assigns no epochs.
+        paced_by: the probe at which epochs must be complete before a partition begins further ones; None for no limit.
         epochs_ahead: how many epochs of a partition may be incomplete at that probe.
         caught: the errors for which the output has letters among its records.
     """

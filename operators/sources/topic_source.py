@@ -1,7 +1,7 @@
 """A source that reads a topic of this or another job; its tokens follow the topic's frontier.
 
-If the publishing job may go back to a snapshot, batches of its incomplete epochs may become void. So the source holds
-the batches of such a job until their epoch is complete.
+If the publishing job goes back to a snapshot, batches of its incomplete epochs become invalid. So the source holds the
+batches of a job with snapshots until their epoch is complete.
 """
 
 import logging
@@ -32,10 +32,10 @@ _MOST_AT_ONCE = 64
 
 
 class TopicSource(InlineSource[Any]):
-    """A source that subscribes on worker 0, and sends the records from there.
+    """A source that subscribes to a topic on worker 0, and sends the records from there.
 
     Attributes:
-        timeout: how many seconds to wait for the topic to exist; None without limit.
+        timeout: how many seconds to wait for the topic to exist; None for no limit.
     """
 
     at_once = _MOST_AT_ONCE
@@ -59,7 +59,7 @@ class TopicSource(InlineSource[Any]):
         return self.read(partition, position, lambda: None)
 
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> "_TopicReading":
-        """Subscribe to the topic on a thread, which calls ``wake`` when events have arrived."""
+        """Subscribe to the topic on another thread, which calls ``wake`` when events have arrived."""
         intake = _Intake(partial(self._connect, position is not None), wake)
         return _TopicReading(self.topic, self.domain, intake, position)
 
@@ -99,7 +99,7 @@ class TopicSource(InlineSource[Any]):
 
 
 class _TopicReading(Iterator[Fetched[Any] | Pause]):
-    """An iterator over what a subscription receives, at times that the snapshot does not have.
+    """An iterator over the batches of a subscription, without times that the snapshot has.
 
     Args:
         position: the frontier in the snapshot; None at the beginning.
@@ -153,7 +153,7 @@ class _TopicReading(Iterator[Fetched[Any] | Pause]):
 
 
 def whole(events: Iterable[Event], waiting: EpochAssembler) -> Iterator[Event]:
-    """Yield the batches of an epoch when it, or the topic, is complete, right before the frontier that says so."""
+    """Yield the batches of an epoch once it is complete or the topic ends, right before that frontier move."""
     for event in events:
         for epoch in waiting.receive(event):
             yield from epoch.batches
@@ -165,7 +165,7 @@ class _Intake:
     """A thread that waits for events, and keeps a few of them ready.
 
     Args:
-        connect: makes the subscription; its argument is a function that tells whether to give up.
+        connect: makes the subscription; its argument is a function that returns True to give up.
 
     Attributes:
         events: the events that are ready, oldest first; the last is an `End`, or the error that has ended the
@@ -209,7 +209,7 @@ class _Intake:
     def _read(self, subscription: Subscription) -> None:
         waiting = EpochAssembler(subscription.domain)
         while not self._is_closed:
-            # A local job that publishes runs when it is read from, and has no way to say that it would have more to do.
+            # A publishing local job runs only when it is read from, and cannot signal that it has more to do.
             events = subscription.poll(0.0 if subscription.is_local else _TAKE_S)
             if subscription.goes_back:
                 events = list(whole(events, waiting))

@@ -1,1 +1,1 @@
-"""Operators of substreams: they give records their keys, and act when a substream has ended."""
+"""Operators of substreams: they assign keys to records, and act when a substream has ended."""

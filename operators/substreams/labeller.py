@@ -1,4 +1,4 @@
-"""The labeller: it divides batches by the keys of their substreams, and marks the ends of substreams among records."""
+"""The labeller, which divides batches by the keys of their substreams, and reads the marks of ends among records."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ def has_marks(batch: Batch) -> bool:
 
 
 def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
-    """Yield a batch in ordered parts: each has only marks (True) or only records (False)."""
+    """Yield the parts of a batch, in order; each has only marks (True) or only records (False)."""
     if not has_marks(batch):
         yield False, batch
         return
@@ -41,7 +41,7 @@ def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
 
 @dataclass(frozen=True, slots=True)
 class OneCopy:
-    """Records that several workers have received as copies; each reader keeps those with its names."""
+    """Records of which several workers have received copies; each reader keeps the records with its names."""
 
     batch: Batch
     worker: int
@@ -50,7 +50,7 @@ class OneCopy:
 
 @dataclass(frozen=True, slots=True)
 class MarkedPact(Pact):
-    """Spreads records by another pact, and the marks among them by their keys, and keeps the order."""
+    """Exchanges records by another pact, and the marks among them by their keys; keeps their order."""
 
     takes_marks: ClassVar[bool] = True
 
@@ -72,7 +72,7 @@ class MarkedPact(Pact):
     def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
         """Return marks and records that must be sent again.
 
-        Copies that all workers receive are read by each in part.
+        Of copies that all workers receive, each worker reads a part.
         """
         if not isinstance(self.records, BroadcastPact):
             return batch
@@ -89,7 +89,8 @@ class SubstreamKeys:
 
     Attributes:
         last: tells whether a record is the last of its substream; None if no record is.
-        predicates: instead of keys, a predicate for each name, which tells whether a record belongs to it.
+        predicates: instead of keys, a predicate for each substream's name; it tells whether a record belongs to the
+            substream.
     """
 
     keys: Keys
@@ -99,11 +100,11 @@ class SubstreamKeys:
 
 _BY_KEY = Division(split_by_key, updated)
 _ANEW = Division(lambda kept, workers: [None] * workers, updated)
-"""The division of a state that is computed again: no worker receives a part of it."""
+"""The division of a state that is computed again: no worker receives a part."""
 
 
 class Labeller:
-    """Sends batches divided by key, and holds those whose key may not be used again yet."""
+    """Sends batches divided by key, and holds batches whose key may not be used again yet."""
 
     def __init__(self, context: OperatorContext, how: SubstreamKeys) -> None:
         gate = instance_of(context).gate
@@ -129,9 +130,9 @@ class Labeller:
             self._begin_rescaled(context)
 
     def _begin_rescaled(self, context: OperatorContext) -> None:
-        """Take the waiting records of this worker's share, and tokens for them.
+        """Take this worker's share of the waiting records, and tokens for them.
 
-        A snapshot has them by its own workers.
+        The snapshot has the records by the workers of its own run.
         """
         instance = instance_of(context)
         if instance.mailbox is not None:
@@ -220,7 +221,7 @@ class Labeller:
             self.end(output, token, last)
 
     def _runs(self, batch: Batch, keys: list[Any]) -> Iterator[tuple[Batch, list[Any], list[Any]]]:
-        """Yield a batch in parts, each with the keys of its records, and the keys that end after the part."""
+        """Yield the parts of a batch, each with the keys of its records and the keys that end after it."""
         last = self._how.last
         ended: dict[Any, None] = {}
         start = 0
@@ -236,7 +237,7 @@ class Labeller:
         """End substreams at the token's time.
 
         Raises:
-            TokenError: a substream has ended already, or no predicate has that name.
+            TokenError: a substream has ended already, or a key is not the name of a predicate.
         """
         made = portable_keys(list(map(as_key, keys)))
         known = self._how.predicates
@@ -275,7 +276,7 @@ class Labeller:
         return is_done
 
     def pass_to(self, may_come: Callable[[Time], bool], *, has_ended: bool) -> None:
-        """Forget ends at times at which no more records can arrive; with ``has_ended``, end all substreams."""
+        """Forget ends at times that no more records can have; with ``has_ended``, end all substreams."""
         self._gate.pass_to(may_come)
         if has_ended and self.waiting:
             self._gate.end(self.waiting)
@@ -301,7 +302,7 @@ class Labeller:
 
 
 def portable_keys(keys: list[Any]) -> list[Any]:
-    """Return keys in a form that equals itself in every process."""
+    """Return keys in a form that is equal in every process, also for NaN."""
     distinct = set(keys)
     if not may_have_nan(distinct):
         return keys
@@ -310,7 +311,7 @@ def portable_keys(keys: list[Any]) -> list[Any]:
 
 
 def build_declare(how: SubstreamKeys) -> Build:
-    """Build an operator that divides records by key, and declares the end of each substream."""
+    """Build an operator that divides records into substreams, and declares the end of each substream."""
 
     def build(context: OperatorContext) -> Schedule:
         labeller = Labeller(context, how)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 Bound: TypeAlias = Literal["soft", "firm"]
 """The place of a substream's end.
 
-``"soft"``: some time after its last record. ``"firm"``: directly behind it; the operator receives the records of a
-substream in one piece, and then its end.
+``"soft"``: some time after its last record. ``"firm"``: right after its last record; the operator receives the records
+of a substream in one piece, and then its end.
 """
 
 
 def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:
-    """Return which ends an operator that keeps substreams apart asks for; True if it asks for none.
+    """Return the ends that an operator on separate substreams asks for; True if it asks for none.
 
     Raises:
         GraphError: the arguments do not fit together.
@@ -44,8 +44,8 @@ class SubstreamOperators(StreamBase[Record]):
     """The methods of streams for substreams.
 
     A record belongs to the substream of its key, and so do all records made from it, also in later rounds of a loop. At
-    some point, the source of a substream promises that it will send no more records of the key. After that, when no
-    record of the substream can still reach an operator, the operator receives the end of the substream.
+    some point, the source of a substream promises to send no more records of the key. Once no record of the substream
+    can reach an operator any more, the operator receives the substream's end.
     """
 
     __slots__ = ()
@@ -63,28 +63,28 @@ class SubstreamOperators(StreamBase[Record]):
 
         Each batch that a later operator receives is of one substream. Its token has the ``key``, and records sent with
         the token belong to the same substream. So an operator that keeps records by time must keep them by
-        ``(token.time, token.key)``. With ``bound="soft"`` it finds in ``input.ended`` the keys whose records can no
-        longer arrive.
+        ``(token.time, token.key)``. With ``bound="soft"``, ``input.ended`` has the keys whose records can no longer
+        arrive.
 
-        The end of a key is promised by ``last``, by `OperatorContext.end_substream` in the operator right before, or by
-        `InputHandle.end_substream` for a stream right from an input. All keys end with the stream. A record of an ended
-        key fails the job, unless it has a later time. With a later time it belongs to a new substream, and waits until
-        no record of the old one can reach an operator that asks for ends. So such an operator must give up its tokens
-        of the old substream without waiting for that later time. Between workers, records may overtake each other. So
-        if ``last`` or an operator promises ends, one worker must send all records of a key in order, as one partition
-        of a source does.
+        Three things promise the end of a key: ``last``, `OperatorContext.end_substream` in the preceding operator, or,
+        for a stream directly from an input, `InputHandle.end_substream`. All keys end with the stream. A record of an
+        ended key at the same time fails the job. At a later time, it belongs to a new substream, and waits until no
+        record of the old substream can reach an operator that asks for ends. So such an operator must give up its
+        tokens of the old substream without waiting for that later time. Records of different workers may overtake each
+        other. So if ``last`` or an operator promises ends, one worker must send all records of a key in order, as one
+        partition of a source does.
 
         Args:
             name: the name of these substreams, unique in the dataflow.
             key: a function of a record, or the name or names of columns.
-            last: tells whether a record is the last of its substream; not for a stream right from an input.
-            predicates: instead of a key, names of substreams, each with a predicate that tells which records belong to
-                it. They may overlap: the operator sends a record once for each of its substreams. It sends a record
-                that belongs to none once.
+            last: tells whether a record is the last of its substream; not for a stream directly from an input.
+            predicates: instead of a key, a predicate for the name of each substream; it tells which records belong to
+                the substream. Substreams may overlap: the operator sends a record once for each of its substreams, and
+                once if it belongs to none.
 
         Raises:
-            GraphError: the stream has substreams already, comes right from an input that has another reader too, or an
-                argument cannot be used.
+            GraphError: the stream has substreams already, comes directly from an input that another operator reads,
+                too, or an argument cannot be used.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("orders")
@@ -157,9 +157,9 @@ class SubstreamOperators(StreamBase[Record]):
             )
 
     def without_substreams(self, *, name: str = "without_substreams") -> "Stream[Record]":
-        """Remove records from their substreams, with all records made from them.
+        """Remove records from their substreams; records made from them belong to no substream either.
 
-        Operators that combine records of different substreams, such as those of whole epochs, need such a stream.
+        Operators that combine records of different substreams, such as operators on whole epochs, need such a stream.
         `substreams` can divide it again.
 
         >>> import tidewheel as tw
@@ -180,9 +180,10 @@ class SubstreamOperators(StreamBase[Record]):
     def collect_substream(
         self, result: Callable[[Any, list[Record]], Result], *, name: str = "collect_substream"
     ) -> "Stream[Result]":
-        """Send one result for each substream, when no record of it can reach this operator any more.
+        """Send one result for each substream, when no record of the substream can reach this operator any more.
 
-        Its time is the latest of its records; without a total order, the last in the domain's `in_order`.
+        Its time is the latest time of the substream's records; without a total order, the last in the domain's
+        `in_order`.
 
         Args:
             result: gets the key and all records of the substream, in any order, and returns the result; it is not
@@ -190,8 +191,8 @@ class SubstreamOperators(StreamBase[Record]):
             name: the operator's name.
 
         Raises:
-            GraphError: a result would go round a loop and come back. `tidewheel.run` raises it if the stream has no
-                substreams.
+            GraphError: a result would go round a loop and come back here. `tidewheel.run` raises it if the stream has
+                no substreams.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("walks")

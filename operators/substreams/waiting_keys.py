@@ -1,7 +1,7 @@
-"""The batches and ends that wait until their key may be used again, in queues, and how queues are joined.
+"""The queues of batches and ends that wait until their key may be used again, and how queues are joined.
 
 All workers of an input have the same last ends of a key. So queues are joined from the back: a batch stays before the
-end that has followed it.
+end that followed it.
 """
 
 from collections import deque

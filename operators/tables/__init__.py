@@ -1,1 +1,1 @@
-"""Operators that Arrow computes: expressions, schemas, groups."""
+"""Operators computed by Arrow: expressions, schemas, groups."""

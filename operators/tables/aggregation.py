@@ -1,11 +1,11 @@
-"""Aggregates of columns by key, in steps: of some rows, of several partial results, and of all.
+"""Aggregates of columns by key, in three steps: partial results of rows, merged partial results, and the result.
 
-A partial result is a table with a row for each group. A column ``key word`` has a part of the key. Other columns have
-what aggregates need, such as ``count n``: for the mean of the column ``n`` its sum and count, for the number of
-distinct values a list of them. So workers aggregate their own rows, and only groups travel.
+A partial result is a table with a row for each group. Columns such as ``key word`` have the parts of the key. The other
+columns have the values that aggregates need, such as ``count n``: the mean of the column ``n`` needs its sum and count,
+the number of distinct values a list of them. So workers aggregate their own rows, and send only groups.
 
-Arrow adds 64-bit integers modulo 2**64. So sums are kept as decimals, in columns named ``int64 n`` or ``uint64 n`` for
-the type of the result. Only a result beyond that type is an error.
+Arrow adds 64-bit integers modulo 2**64. So sums are kept as decimals, in columns named ``int64 n`` or ``uint64 n``
+after the type of the result. Only a final sum beyond that type is an error.
 """
 
 from collections.abc import Sequence
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
 FUNCTIONS = ("sum", "count", "min", "max", "mean", "any", "all", "count_distinct")
 """The aggregations of a column, by their names in Arrow's ``TableGroupBy``."""
 COUNT_ROWS = "count_all"
-"""The aggregation of no column in particular: the number of rows."""
+"""The aggregation without a column: the number of rows."""
 
 _WHOLE_SUMS = ("int64", "uint64")
 _AGAIN = {"count": "sum", COUNT_ROWS: "sum", **dict.fromkeys(_WHOLE_SUMS, "sum")}
-"""The functions that merge partial results of a column, by the function that made them, where the two differ."""
+"""For each function that makes partial results, the function that merges them, if it is a different one."""
 _CAST_IT = "cast the column to another type before, by select(...)"
 _LISTS = {"mean": "list", "count_distinct": "distinct"}
-"""The aggregates that are made of lists of values, with the function of Arrow that makes the lists."""
+"""The aggregates computed from lists of values, with the Arrow function that makes the lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A column of the result: its name, and a function of a column; if the column is None, rows are counted."""
+    """A column of the result: its name, and an aggregation of ``column``; with None, the number of rows."""
 
     name: str
     column: str | None
     function: str
 
     def parts(self, schema: "pa.Schema") -> tuple[str, ...]:
-        """Return the names of the partial results that it needs, for rows with ``schema``."""
+        """Return the names of the partial results that the aggregate needs, for rows with ``schema``."""
         import pyarrow.types as kinds
 
         if self.column is None:
             return (self.function,)
         kind = schema.field(self.column).type
         if self.function == "mean":
-            # The mean of decimals is a decimal, and Arrow knows best how to round it.
+            # The mean of decimals is a decimal, which Arrow rounds by its own rules.
             return ("list",) if kinds.is_decimal(kind) else (*Aggregate("", self.column, "sum").parts(schema), "count")
         if self.function == "sum" and (kinds.is_unsigned_integer(kind) or kinds.is_boolean(kind)):
             return ("uint64",)
         if self.function == "sum" and (kinds.is_integer(kind) or kinds.is_null(kind)):
             return ("int64",)
         if self.function == "count_distinct":
-            # Arrow crashes on lists of a column of nulls. None of these nulls counts.
+            # Arrow crashes on lists of a null column. Nulls do not count.
             return ("count",) if kinds.is_null(kind) else ("distinct",)
         return (self.function,)
 
@@ -101,7 +101,7 @@ class Aggregation:
             raise ValueError(f"grouped by {', '.join(self.keys)}: {error}") from error
 
     def merged(self, tables: "Sequence[pa.Table]") -> "pa.Table":
-        """Return several partial results as one.
+        """Merge several partial results into one.
 
         Raises:
             TypeError: the types of a column differ.

@@ -1,4 +1,4 @@
-"""Operators that Arrow computes."""
+"""Operators computed by Arrow."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Grouping:
-    """The rows of each epoch grouped by key, as ``stream.group_by(...)`` returns them."""
+    """The rows of each epoch grouped by key; the result of ``stream.group_by(...)``."""
 
     __slots__ = ("_keys", "_name", "_stream")
 
@@ -35,19 +35,19 @@ class Grouping:
         self._name = name
 
     def aggregate(self, **aggregates: tuple[str, str] | str) -> "Stream[dict[str, Any]]":
-        """When an epoch is complete, send a table with a row for each key: the columns of the key and these aggregates.
+        """When an epoch is complete, send a table with a row for each key: the columns of the key and the aggregates.
 
-        The row of a key is sent by the worker that owns the key, as for `exchange`. Only groups travel, unless a count
-        of distinct values or a mean of decimals needs all values.
+        The worker that owns a key sends its row, as for `exchange`. Workers exchange only partial results by group,
+        unless a count of distinct values or a mean of decimals needs all values.
 
         Args:
             aggregates: each is a pair (column, function), or ``"count_all"``, the number of rows. The functions are
-                Arrow's: sum, count, min, max, mean, any, all, count_distinct. They ignore nulls; for a key with only
-                nulls they are null, except the counts. A sum of integers beyond 64 bits fails the job; a mean does not.
-                The last digits of a sum of floats depend on how rows were split.
+                Arrow's: sum, count, min, max, mean, any, all, count_distinct. They ignore nulls. For a key with only
+                nulls, counts are 0 and the others null. A sum of integers beyond 64 bits fails the job; a mean does
+                not. The last digits of a sum of floats depend on how rows were split.
 
         Raises:
-            GraphError: an aggregate is not such a pair, has the name of a key column, or does not fit the stream's
+            GraphError: an aggregate has another form, has the name of a key column, or does not fit the stream's
                 schema.
 
         >>> import pyarrow as pa
@@ -94,13 +94,13 @@ class ColumnOperators(StreamBase[Record]):
 
     @adds_operators()
     def with_schema(self, schema: "pa.Schema", *, name: str = "with_schema") -> "Stream[dict[str, Any]]":
-        """Promise that batches are Arrow tables with ``schema``; then later operators are checked before the job runs.
+        """Promise that batches are Arrow tables with ``schema``, to check later operators before the job runs.
 
         A batch with other columns fails the job, with an error that names the first wrong column. Nullability does not
         matter. ``flow.input(name, schema)`` makes the same promise.
 
         Raises:
-            GraphError: the argument is not a schema, or the stream has another one.
+            GraphError: the argument is not a schema, or the stream is known to have another schema.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -120,7 +120,7 @@ class ColumnOperators(StreamBase[Record]):
 
     @adds_operators()
     def select(self, *names: str, **expressions: "Expression | str") -> "Stream[dict[str, Any]]":
-        """Replace each table by one with the columns ``names`` and the columns that ``expressions`` compute.
+        """Replace each table by a table with the columns ``names`` and the columns that ``expressions`` compute.
 
         Args:
             names: columns that stay as they are.
@@ -162,7 +162,7 @@ class ColumnOperators(StreamBase[Record]):
         """Group the rows of each epoch by one or more columns, for `Grouping.aggregate`.
 
         Raises:
-            GraphError: no column is given, or one is given twice or missing in the stream's schema.
+            GraphError: no column is given, or a column is given twice or missing in the stream's schema.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw

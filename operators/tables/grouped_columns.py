@@ -1,6 +1,6 @@
 """Groups of rows, made by Arrow in the calling thread.
 
-Groups have no order. Arrow's order, that of their first rows, holds only until two keys collide in its hash table.
+Do not rely on the order of groups. Arrow orders them by their first rows only if no two keys collide in its hash table.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def group(
         table = table.unify_dictionaries()
     names = iter(table.column_names)
     by = [next(names) for _ in keys]
-    # Null is one of the distinct values, so that no list of them is empty.
+    # Null counts as a distinct value, so that no list is empty.
     options = {"distinct": pc.CountOptions(mode="all")}
     asked = [
         ([] if column is None else next(names), function, options.get(function)) for _, column, function in columns
@@ -57,7 +57,7 @@ def group_numbers(groups: "pa.ChunkedArray") -> "npt.NDArray[np.int64]":
 
 
 def group_lists(numbers: "npt.NDArray[np.int64]", lists: "pa.ChunkedArray", function: str) -> "pa.ChunkedArray":
-    """Return, for each group, ``function`` of all values in its lists; no list is empty.
+    """Return, for each group, ``function`` of all values in its lists, none of which may be empty.
 
     >>> import numpy as np
     >>> import pyarrow as pa
@@ -86,7 +86,7 @@ def with_lists(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 
 def may_go_round(column: "pa.ChunkedArray") -> bool:
-    """Tell whether the sum of these integers may exceed 64 bits."""
+    """Tell whether the sum of a column of integers may exceed 64 bits."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

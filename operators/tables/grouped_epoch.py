@@ -1,4 +1,4 @@
-"""The epochs of a grouping: rows are aggregated where they arrive, partial results where their groups belong.
+"""The epochs of a grouping: workers aggregate their rows, and the owners of groups merge the partial results.
 
 A worker holds the partial results of an epoch, and up to about as many rows.
 """
@@ -21,7 +21,7 @@ ENOUGH_ROWS = 1 << 17
 
 @dataclass(slots=True)
 class Rows:
-    """The state of an epoch on a worker where rows arrive."""
+    """The state of an epoch on a worker that receives rows."""
 
     waiting: "list[pa.Table]" = field(default_factory=list)
     count: int = 0
@@ -30,9 +30,9 @@ class Rows:
 
 
 def rows_fold(aggregation: Aggregation) -> Fold:
-    """Return the fold of an epoch's rows, where they arrive, to partial results.
+    """Return the fold of an epoch's rows, on the workers that receive them, into partial results.
 
-    Raises TypeError if batches have different columns.
+    Raise TypeError if batches have different columns.
     """
 
     def add(state: Rows, batch: Batch) -> Rows:
@@ -64,7 +64,7 @@ def rows_fold(aggregation: Aggregation) -> Fold:
 
 
 def groups_fold(aggregation: Aggregation) -> Fold:
-    """Return the fold of all workers' partial results to the result, on the workers that own the groups."""
+    """Return the fold of all workers' partial results into the result, on the workers that own the groups."""
 
     def add(state: Gathered, batch: Batch) -> Gathered:
         state.add(batch, aggregation.merged, ENOUGH_ROWS)

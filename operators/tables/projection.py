@@ -1,7 +1,7 @@
-"""Columns computed from columns, and rows selected by them, with Arrow.
+"""Columns computed from columns, and rows selected by a condition, with Arrow.
 
 An execution plan with two nodes evaluates expressions in the calling thread, at about 50 µs for a batch. Columns that
-are only named are passed on as they are.
+are only named are passed on unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class Projection:
     expressions: Mapping[str, Expression]
 
     def of(self, batch: Batch) -> Batch:
-        """Return the columns as a table; a structured array without expressions stays one.
+        """Return the columns as a table; without expressions, a structured array stays a structured array.
 
         Raises:
             TypeError: a column is missing, or the batch has no columns.

@@ -1,8 +1,8 @@
-"""Event times that lie too far in the future to be true.
+"""Event times that are too far in the future to be true.
 
-Such a record would advance the watermark, close all windows and make every later record late. So operators that read
-event times compare them with a clock, and divert such records. A restored job reads the clock again, so a record that
-was too far ahead may be in time then.
+A record with such a time would advance the watermark, close all windows and make every later record late. So operators
+that read event times compare them with a clock, and divert such records. A restored job reads the clock again, so it
+may accept a record that was too far ahead before.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ class AheadLimit:
     """The limit for event times ahead of a clock.
 
     Attributes:
-        at_most: how far ahead a time may be; None is a day for datetimes, and no limit for others.
-        clock: returns the present as an event time; None for the wall clock, which knows only datetimes.
+        at_most: how far ahead a time may be; None is a day for datetimes, and no limit for other times.
+        clock: returns the current time as an event time; None for the wall clock, which returns datetimes.
 
     >>> noon = datetime(2024, 5, 1, 12)
     >>> AheadLimit(clock=lambda: noon).latest(noon), AheadLimit().latest(17.5)
@@ -36,7 +36,7 @@ class AheadLimit:
     def checked(cls, where: str, at_most: object, clock: object, length: Duration) -> "AheadLimit":
         """Return the limit; raise GraphError if it does not fit event times.
 
-        ``length`` is some duration: it shows whether event times are numbers or datetimes.
+        ``length`` is any duration; its type tells whether event times are numbers or datetimes.
         """
         if clock is not None and not callable(clock):
             raise GraphError(f"{where}: clock is a function that returns the present as an event time, not {clock!r}")
@@ -54,7 +54,7 @@ class AheadLimit:
     def latest(self, time: EventTime) -> EventTime | None:
         """Read the clock, and return the latest event time that is not too far ahead; None if there is no limit.
 
-        It has the type of ``time``. A naive datetime is compared with a naive clock, or is taken as UTC.
+        The result has the type of ``time``. A naive datetime is compared with a naive clock, or is taken as UTC.
 
         Raises:
             TypeError: the clock returns another type, or event times are timedeltas and have no clock.

@@ -1,4 +1,4 @@
-"""Event times, when records have happened: read by a function or from a column, and checked."""
+"""Event times of records: read by a function or from a column, and checked."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ EVENT_TIME = itemgetter(1)
 """The function that returns the event time of a `TimedRecord`."""
 
 RECORD = itemgetter(2)
-"""Finds the record in a `TimedRecord`."""
+"""The function that returns the record of a `TimedRecord`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class EventTimeReader:
     """Reads the key and the event time of records.
 
     Attributes:
-        length: some duration: it shows whether event times are numbers or datetimes.
+        length: any duration; its type tells whether event times are numbers or datetimes.
 
     >>> reader = EventTimeReader(Keys("user"), "minute", length=10)
     >>> reader.read([{"user": "ann", "minute": 3}])
@@ -109,9 +109,10 @@ def read_timed(
     put_aside: Callable[[TimedRecord, EventTime], Iterable[Any]],
     batch: Batch,
 ) -> ReadTimes:
-    """Return the records of a batch with their event times, and ``put_aside(record, latest)`` for those too far ahead.
+    """Return the records of a batch with event times, and the results of ``put_aside`` for records too far ahead.
 
-    ``latest`` is the latest event time that is not too far ahead. Raises as `EventTimeReader.read` does.
+    ``put_aside(record, latest)`` gets the latest event time that is not too far ahead. Raise as `EventTimeReader.read`
+    does.
     """
     timed, times = reader.read(batch)
     latest = limit.latest(times[0]) if times else None

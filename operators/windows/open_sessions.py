@@ -1,7 +1,7 @@
 """The open sessions of one worker: records start, extend and merge them.
 
-Source: "The Dataflow Model" (VLDB 2015), section 2.2.1: a record is a window from its time until the gap after it, and
-overlapping windows of a key are merged.
+Source: "The Dataflow Model" (VLDB 2015), section 2.2.1: each record makes a window from its time to its time plus the
+gap, and overlapping windows of a key are merged.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class SessionBook:
 
     Attributes:
         by_key: the sessions of each key, in order of start; they do not overlap.
-        ends: a heap of (end, number, session), where the end may be an earlier end of the session.
+        ends: a heap of (end, number, session). The end of a session that has grown since is out of date, and too early.
     """
 
     __slots__ = ("by_key", "ends", "opened")
@@ -67,10 +67,10 @@ class OpenSessions:
         return bool(self.book.by_key)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Receive all records of an epoch; return those whose session is closed.
+        """Receive all records of an epoch; return the late records.
 
         A record is late if its session, with its neighbours in the same epoch, ends at or before the watermark. A
-        record near an open session belongs to that, however old it is.
+        record near an open session belongs to that session, however old it is.
         """
         timed.sort(key=EVENT_TIME)
         late: list[LateRecord[Any]] = []
@@ -125,7 +125,10 @@ class OpenSessions:
         return session
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close sessions and return their results; O(log n) for each session that closes or has grown."""
+        """Close the sessions that end at or before the watermark, and return their results.
+
+        O(log n) for each session that closes or has grown.
+        """
         ends, closed = self.book.ends, []
         while ends and (watermark is None or ends[0][0] <= watermark):
             _, number, session = heappop(ends)
@@ -146,7 +149,7 @@ class OpenSessions:
             del self.book.by_key[session.key]
 
     def first_end(self) -> EventTime:
-        """Return the least end in the heap, which may be an earlier end of its session."""
+        """Return the least end in the heap, which may be out of date."""
         return self.book.ends[0][0]
 
 

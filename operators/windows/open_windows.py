@@ -1,6 +1,6 @@
 """The open windows of one worker: they receive one epoch after the other, and a watermark closes them.
 
-Results depend on the records of an epoch and not on the order of arrival: records are first sorted by event time, then
+Results do not depend on the order in which an epoch's records arrive: they are first sorted by event time, then
 content.
 """
 
@@ -39,16 +39,16 @@ class WindowResult(NamedTuple, Generic[Value]):
 
 
 class LateRecord(NamedTuple, Generic[Record]):
-    """A record that arrived after its window was closed; a record has one for each window that it missed.
+    """A record and a window that it missed; there is one `LateRecord` for each missed window.
 
     Attributes:
         key: the record's key.
         start: the start of the missed window.
-        end: the end of that window, at or before the watermark.
-        at: when the record happened.
+        end: the end of the missed window, at or before the watermark.
+        at: the event time of the record.
         record: the record.
-        watermark: the watermark when the record's epoch began; for a record too far ahead, the latest event time that
-            is accepted, which is before ``at``.
+        watermark: the watermark when the record's epoch began; for a record too far ahead, the latest accepted event
+            time, which is before ``at``.
     """
 
     key: Any
@@ -88,11 +88,12 @@ class NumberedWindows:
         return bool(self.opened)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Receive all records of an epoch, in any order; return the records that missed a window.
+        """Receive all records of an epoch, in any order; return the late records.
 
         Args:
-            timed: the records; this sorts the list.
-            watermark: the watermark of earlier epochs; windows up to it are closed. None before the first record.
+            timed: the records; this call sorts the list.
+            watermark: the watermark of earlier epochs, at or before which closed windows end. None before the first
+                record.
         """
         late: list[LateRecord[Any]] = []
         for number, by_key in self._by_window(timed):
@@ -123,7 +124,7 @@ class NumberedWindows:
             states[key] = fold.add(states[key] if key in states else fold.start(), entries)
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close the windows that end at or before ``watermark``, all if it is None; return their results.
+        """Close the windows that end at or before ``watermark``, or all if it is None; return their results.
 
         O(open windows).
         """
@@ -142,7 +143,7 @@ class NumberedWindows:
 
 
 def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
-    """Return the records of each key, in order of event time, which is their order here; see `_settle_ties`."""
+    """Return the records of each key; ``timed`` is in order of event time. See `_settle_ties`."""
     found: dict[Any, list[TimedRecord]] = defaultdict(list)
     for entry in timed:
         found[entry[0]].append(entry)
@@ -157,7 +158,7 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
 
 
 def _settle_ties(entries: list[TimedRecord]) -> None:
-    """Sort records with equal event times by their content, so that the order of arrival makes no difference.
+    """Sort records with equal event times by content, so that the order of arrival makes no difference.
 
     NaN comes last. Records that cannot be compared are ordered by a hash; without a hash they keep their order.
     """
@@ -187,7 +188,7 @@ def _hashes(records: list[Any]) -> list[Any]:
 
 
 def too_far_ahead(windows: Windows, entry: TimedRecord, latest: EventTime) -> list[LateRecord[Any]]:
-    """Return a late record for each window of a record that has happened after ``latest``."""
+    """Return a late record for each window of a record, whose event time is after ``latest``."""
     key, at, record = entry
     return [LateRecord(key, start, end, at, record, latest) for start, end in windows_at(windows, at)]
 

@@ -1,11 +1,11 @@
-"""Watermarks: how far event time has come, the same on every worker.
+"""Watermarks, which show the progress of event time and are the same on every worker.
 
-For each epoch, each worker tells all workers the greatest event time of its records. The watermark is the greatest of
-these minus the lateness. A record is late if it is before the watermark of earlier epochs, so the order within an epoch
-does not matter.
+For each epoch, each worker sends all workers the greatest event time of its records. The watermark is the greatest of
+these times minus the lateness. A record is late if its event time is before the watermark of earlier epochs, so the
+order within an epoch does not matter.
 
-Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the greatest time seen is Flink's for bounded
-lateness.
+Source: "The Dataflow Model" (VLDB 2015), section 2.3; Flink's watermark for bounded lateness also follows the greatest
+event time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ from tidewheel.runtime.tokens.timestamp_token import LentToken
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 At: TypeAlias = Callable[[Any], Any] | str
-"""The way to the event time of a record: a function, or the name of a column or field."""
+"""How to find the event time of a record: a function, or the name of a column or field."""
 
 
 @dataclass(slots=True)
@@ -51,18 +51,18 @@ class Watermark:
         self.latest = latest_of([*latest, *known])
 
     def merge(self, other: "Watermark") -> "Watermark":
-        """Return the lesser watermark: its worker has yet to process epochs that the other has processed."""
+        """Return the lesser watermark, since its worker has not processed all epochs that the other has."""
         return min(self, other, key=lambda one: (one.latest is not None, one.latest))
 
 
 @dataclass(slots=True)
 class LatestTimes:
-    """The greatest event times that one call of an operator has read, by epoch; they go to all workers."""
+    """The greatest event time of each epoch that one call of an operator has read; it is sent to all workers."""
 
     found: dict[Time, tuple[LentToken, list[Any]]] = field(default_factory=dict)
 
     def add(self, lent: LentToken, times: Iterable[Any]) -> None:
-        """Add the event times (at least one) of a batch that came with a token."""
+        """Add the event times, at least one, of a batch that arrived with a token."""
         self.found.setdefault(lent.time, (lent, []))[1].append(max(times))
 
     def send(self, output: OutputPort) -> None:
@@ -79,7 +79,7 @@ class ReadTimes(NamedTuple):
 
 
 def build_reading(read: Callable[[Batch], ReadTimes]) -> Build:
-    """Build an operator that reads event times where the records are.
+    """Build an operator that reads the event times of records on their worker.
 
     Its outputs are the read batches, the greatest event times (for all workers), and the records too far ahead.
     """
@@ -101,7 +101,7 @@ def latest_of(times: Sequence[Any]) -> Any:
     """Return the greatest event time; None if there is none.
 
     Raises:
-        TypeError: some times have a zone and others have none.
+        TypeError: some times have a zone, and others do not.
     """
     try:
         return max(times, default=None)

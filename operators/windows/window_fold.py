@@ -1,4 +1,4 @@
-"""The fold of a window: records are folded epoch by epoch, or kept until the window closes."""
+"""The fold of a window, epoch by epoch or, for a list of records, when the window closes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from tidewheel.progress import GraphError
 
 @dataclass(frozen=True, slots=True)
 class WindowFold:
-    """The functions that fold the records of one key in a window to a state, and make a value of the state.
+    """The functions that fold the records of one key in a window into a state, and make a value from it.
 
     Attributes:
-        add: returns the state with records added, sorted by event time; it may change its argument.
+        add: returns the state with records added, which are sorted by event time; it may change the given state.
         combine: merges the states of two sessions; the second began later.
     """
 
@@ -33,7 +33,7 @@ def make_fold(
     *,
     sessions: bool,
 ) -> WindowFold:
-    """Return the fold of a user's functions; raise GraphError if they do not fit together."""
+    """Return the fold of the user's functions; raise GraphError if they do not fit together."""
     for name, function in {"start": start, "add": add, "finish": finish, "combine": combine}.items():
         if function is not None and not callable(function):
             raise GraphError(f"operator 'window': {name} is a function, not {function!r}")

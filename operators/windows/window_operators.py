@@ -1,4 +1,4 @@
-"""Operators that gather records by the time at which they have happened."""
+"""Operators that gather records by event time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,10 +40,10 @@ class Windowed(Generic[Record, Value]):
     """The two outputs of windows: together, they have each record once for each of its windows.
 
     Attributes:
-        results: one for each key and window, sent when the window closes.
+        results: one result for each key and window, sent when the window closes.
         late: records that arrived after their window had closed, or were too far ahead, at their epochs.
-            ``job.statistics()`` counts them at "window late". A job warns if nothing reads this stream, unless
-            `Stream.ignore` was called.
+            ``job.statistics()`` counts them at "window late". A job logs a warning if nothing reads this stream;
+            `Stream.ignore` prevents it.
     """
 
     results: "Stream[WindowResult[Value]]"
@@ -53,14 +53,14 @@ class Windowed(Generic[Record, Value]):
 class WindowOperators(StreamBase[Record]):
     """The methods of streams for windows on event time.
 
-    When an epoch is complete, the watermark is the greatest event time so far, on any worker, minus the lateness. It
-    closes the windows that end at or before it, and sends their results at that epoch. If a record of a closed window
-    comes later, it goes to ``late``, once for each window that it missed.
+    When an epoch is complete, the watermark is the greatest event time so far, on any worker, minus the lateness. Then
+    the operator closes the windows that end at or before the watermark, and sends their results at that epoch. If a
+    record of a closed window arrives later, it goes to ``late``, once for each window that it missed.
 
     When the input ends, the operator sends all open windows at the last epoch with records. So while a window is open,
     that epoch is incomplete downstream: a probe or a subscriber waits until a later epoch has records, or the input
-    ends. If you give a ``flush_at`` that is later than all epochs, open windows are sent at that time in the end, and
-    each epoch completes once it is processed.
+    ends. If you set ``flush_at`` to a time after all epochs, the operator sends open windows at that time, and each
+    epoch completes once it is processed.
 
     With ``at=None`` the epoch is the event time: windows are sent at their last epoch, and no record is late.
 
@@ -155,34 +155,35 @@ class WindowOperators(StreamBase[Record]):
         dead_letters: "DeadLetters | None" = None,
         name: str = "window",
     ) -> Windowed[Record, Any]:
-        """Gather the records of each key by the time at which they happened, and send a result when a window closes.
+        """Gather the records of each key into windows by event time, and send a result when a window closes.
 
         Args:
             windows: `TumblingWindows`, `SlidingWindows` or `SessionWindows`; durations are numbers, or timedeltas if
                 times are datetimes.
             key: a function of a record, or the name or names of columns.
-            at: a function that returns the event time of a record, or the name of a column: a number, a datetime or a
-                timedelta. All datetimes have a zone, or none has. None takes the record's epoch.
+            at: the event time: a function of a record, or the name of a column. It is a number, a datetime or a
+                timedelta. Either all datetimes have a zone or none has. None uses the record's epoch.
             start: returns the initial state of a window. Without ``start`` and ``add``, the state is the list of
                 records in order of event time, then content.
             add: returns the state with a record added; called epoch by epoch, in order of event time within an epoch.
             finish: makes the value of a window from its state; by default the state itself.
-            combine: merges two states; it may change the first, which is the earlier one. It is for sessions, when a
-                record joins two of them. Without it, sessions keep their records and add them when they close.
-            lateness: how far behind the greatest event time a record may be and still be in time; 0 by default.
-            flush_at: the epoch of windows that are open when the input ends; the last epoch if that is later.
-            at_most_ahead: how far ahead of the clock a record may have happened; a record farther ahead goes to
-                ``late`` and moves no watermark. By default a day for datetimes; ``timedelta.max`` means no limit.
-                Numbers and timedeltas have no limit by default, and need a ``clock`` to have one.
-            clock: returns the present as an event time; each worker reads it once for each batch. By default the wall
-                clock, in UTC for naive datetimes. A restored job reads it again, so a record that was too far ahead may
-                then be in time: see "Records of the future" in docs/how-to/windows.md.
+            combine: merges two states, the earlier first; it may change the first. For sessions: a record may join two
+                of them. Without ``combine``, sessions keep their records and add them when they close.
+            lateness: how far a record's event time may be behind the greatest before the record is late; 0 by default.
+            flush_at: the time for results of windows that are still open when the input ends; if the last epoch is
+                later, that epoch.
+            at_most_ahead: how far a record's event time may be ahead of the clock; a record farther ahead goes to
+                ``late`` and does not move the watermark. By default a day for datetimes; ``timedelta.max`` means no
+                limit. Numbers and timedeltas have no limit by default; a limit needs a ``clock``.
+            clock: returns the current time as an event time; each worker calls it once for each batch. By default the
+                wall clock, in UTC for naive datetimes. A restored job calls it again, and so may accept a record that
+                was too far ahead before: see "Records of the future" in docs/how-to/windows.md.
             dead_letters: receives records for which ``key`` or ``at`` raises, or that have no event time; None fails
                 the job. An error of another function always fails the job.
             name: the operator's name.
 
         Raises:
-            GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
+            GraphError: an argument cannot be used, or the stream is in a loop, where times have no total order.
 
         Complexity: O(log n) to sort each record, with n records of the same epoch on a worker; ``add`` is called for
         each window of a record.
@@ -218,8 +219,7 @@ class WindowOperators(StreamBase[Record]):
         timed, latest, ahead = stream._operator(f"{name} times", [], 3, build_reading(read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
         results, late = timed._operator(name, [latest], 2, build, [None, BroadcastPact()])
-        # The late records have an operator of their own, so that statistics count them whether or not an operator reads
-        # them.
+        # Late records pass an operator of their own, so that statistics count them even if nothing reads them.
         all_late = late.concat(ahead, name=f"{name} late")._for_effect(is_asked_for=False)
         self._note_side_by_side({".results": results, ".late": all_late})
         return Windowed(results, all_late)

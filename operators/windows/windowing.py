@@ -1,11 +1,11 @@
-"""The window operators: they fill windows epoch by epoch, and know when a window is complete.
+"""The window operators, which fill windows epoch by epoch and close them when they are complete.
 
 Event time needs two operators. The first reads event times after the exchange by key. It passes the records to the
-second operator on its worker, and tells the second operators of all workers the greatest time of each epoch. So when an
-epoch is complete, all workers have the same watermark.
+second operator on its worker, and sends the greatest time of each epoch to the second operators of all workers. So when
+an epoch is complete, all workers have the same watermark.
 
-While a window is open, the operator holds a token at the last epoch with records, to send open windows there if the
-input ends. If the epoch is the event time, a window has its token at its last epoch from the start.
+While a window is open, the operator holds a token at the last epoch with records, to send open windows at that epoch if
+the input ends. If the epoch is the event time, a window has a token at its last epoch from the start.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration |
 
 
 def build_epoch_windows(windows: Windows, fold: WindowFold, keys: Keys, domain: TimeDomain) -> Build:
-    """Build an operator that makes windows of whole epochs, which are integers."""
+    """Build an operator whose windows consist of whole epochs, which are integers."""
     assert isinstance(domain, IntegerDomain)
     maximum = domain.maximum
 

@@ -1,7 +1,7 @@
-"""Kinds of windows: the stretches of time for which the records of a key are gathered.
+"""Kinds of windows, the periods of time by which the records of a key are gathered.
 
-A window includes its start but not its end. The bounds of tumbling and sliding windows follow from the time, so all
-workers agree on them. The bounds of sessions follow from the records.
+A window includes its start but not its end. The bounds of tumbling and sliding windows depend only on time, so all
+workers agree on them. The bounds of sessions depend on the records.
 """
 
 import math
@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 from tidewheel.progress import GraphError
 
 Duration: TypeAlias = int | float | timedelta
-"""A distance in time: a number where event times are numbers, a timedelta where they are datetimes or timedeltas."""
+"""A distance in time: a number if event times are numbers, a timedelta if they are datetimes or timedeltas."""
 
 EventTime: TypeAlias = Any
-"""The time at which a record happened: a number, a datetime or a timedelta."""
+"""The event time of a record: a number, a datetime or a timedelta."""
 
 Pane: TypeAlias = Any
-"""A stretch of time without the border of any window in it; all records in it belong to the same windows."""
+"""A period of time without any window's bound inside it, so that all its records belong to the same windows."""
 
 
 def check_duration(where: str, name: str, given: object, *, least: str = "positive") -> None:
@@ -55,7 +55,7 @@ def check_alike(where: str, name: str, given: object, length: Duration) -> None:
 
 
 def zero_of(time: EventTime) -> EventTime:
-    """Return where windows without an offset begin: at 0 or, for datetimes, at midnight of 1 January 1970 (UTC).
+    """Return the zero of windows without an offset: 0 or, for datetimes, midnight of 1 January 1970 (UTC).
 
     >>> zero_of(17.5), zero_of(datetime(2024, 5, 1, 12))
     (0, datetime.datetime(1970, 1, 1, 0, 0))
@@ -67,11 +67,11 @@ def zero_of(time: EventTime) -> EventTime:
 
 @dataclass(frozen=True, slots=True)
 class TumblingWindows:
-    """Windows of one length, one after the other: each time lies in exactly one.
+    """Windows of one length, one after the other: each time is in exactly one window.
 
     Args:
         length: the length, more than zero.
-        offset: how long after zero, or after midnight of 1 January 1970, one of them starts.
+        offset: the distance from zero, or from midnight of 1 January 1970, to the start of a window.
 
     Raises:
         GraphError: ``length`` is not positive, or one argument is a timedelta and the other a number.
@@ -111,14 +111,14 @@ class TumblingWindows:
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindows:
-    """Windows of one length that start every ``step``: each time lies in about ``length / step`` of them.
+    """Windows of one length that start every ``step``: each time is in about ``length / step`` of them.
 
-    With floats, rounding decides at the bounds; every time lies in at least one window.
+    With floats, rounding decides at the bounds; every time is in at least one window.
 
     Args:
         length: the length, more than zero.
         step: the distance between their starts, at most ``length``.
-        offset: how long after zero, or after midnight of 1 January 1970, one of them starts.
+        offset: the distance from zero, or from midnight of 1 January 1970, to the start of a window.
 
     Raises:
         GraphError: an argument is out of its range, or some arguments are timedeltas and others numbers.
@@ -159,9 +159,9 @@ class SlidingWindows:
 
 @dataclass(frozen=True, slots=True)
 class SessionWindows:
-    """Windows that last as long as records keep coming, each less than ``gap`` after another record of the session.
+    """Windows that last as long as records follow each other in less than ``gap``.
 
-    A session starts with its first record and ends ``gap`` after its last one. A record that is near enough to two
+    A session starts with its first record and ends ``gap`` after its last record. A record that is near enough to two
     sessions merges them.
 
     Args:
@@ -189,7 +189,7 @@ def durations_of(windows: Windows) -> list[Duration]:
 
 
 def windows_at(windows: Windows, time: EventTime) -> list[tuple[EventTime, EventTime]]:
-    """Return the bounds of the windows that have a time; for sessions, those of a session with a single record.
+    """Return the bounds of the windows that contain a time; for sessions, of a session with a single record.
 
     Bounds beyond the range of times become ``time``.
 

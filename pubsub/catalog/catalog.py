@@ -1,7 +1,7 @@
 """The catalog: the topics of one cluster or process, each with its publishing job; no I/O.
 
-A topic's name belongs to the job that has registered it, until that job retracts it or is found dead. Every change is
-an event with the next number. The topic ``tidewheel/catalog`` publishes each event as an epoch.
+A topic's name belongs to the job that has registered it, until the job retracts the topic or is found dead. Every
+change is an event with the next number. The topic ``tidewheel/catalog`` publishes each event as an epoch of its own.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from tidewheel.pubsub.messages.topic_schema import DeclaredSchema, topic_schema
 from tidewheel.pubsub.messages.wire import FeedEvent, LowerFrontierUpdate
 
 RESERVED: Final = "tidewheel/"
-"""The prefix of the names that no job may publish."""
+"""The prefix of reserved names, which no job may publish."""
 CATALOG_TOPIC: Final = f"{RESERVED}catalog"
 """The topic on which a catalog publishes its changes."""
 TELEMETRY: Final = f"{RESERVED}telemetry/"
-"""The prefix of the topics on which jobs describe themselves; the name of the job follows."""
+"""The prefix of the topics on which jobs describe themselves, before the job's name."""
 ENDED: Final = "its job has ended"
-"""The reason of a retraction, unless there is another."""
+"""The default reason of a retraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TopicEvent:
         times: the domain of its times, such as ``IntegerDomain()``.
         schema: the schema of its records, such as ``int``; ``any`` if it declares none.
         reason: the reason of a retraction, else empty.
-        version: the number of this change: the time of the event.
+        version: the number of this change, which is the time of the event.
         registration: the id of the registration.
         delivery: the guarantee to subscribers.
     """
@@ -69,7 +69,7 @@ class TopicInfo:
 
     Args:
         registration: the id of the registration.
-        goes_back: whether its job may return to a snapshot; then batches of incomplete epochs become void.
+        goes_back: whether its job may return to a snapshot, which makes batches of incomplete epochs void.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Catalog:
         self.version = 0
 
     def register(self, info: TopicInfo, dead: TopicInfo | None = None, reason: str = "it is dead") -> list[TopicEvent]:
-        """Add a topic and return the changes; none if the registration is known.
+        """Add a topic and return the changes; there are none if the registration is known.
 
         Raises:
             DeliveryError: another job holds the name.
@@ -164,7 +164,7 @@ class Catalog:
 
 
 def messages(events: Sequence[TopicEvent]) -> list[FeedEvent]:
-    """Return the messages of the catalog's topic for successive events, each an epoch."""
+    """Return the messages of the catalog's topic for successive events; each event is an epoch."""
     told: list[FeedEvent] = []
     for event in events:
         told.append(encode_batch(event.version, [event]))

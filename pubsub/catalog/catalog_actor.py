@@ -1,7 +1,7 @@
 """The catalog of one Ray namespace: a named, detached actor around a `Catalog`, and the calls to it.
 
-The catalog watches all publishers, retracts the topics of dead ones, and checks again before it returns a topic. It
-keeps topics in memory only: the next caller replaces a dead catalog, and jobs and relays register again.
+The catalog watches all publishers, retracts the topics of dead publishers, and checks again before it returns a topic.
+It keeps topics in memory only: the next caller replaces a dead catalog, and jobs and relays register again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 _MOST_CALLS = 10_000
 
 KNOWN_S: Final = 10.0
-"""The time after the last announcement of a relay at which the catalog forgets it, in seconds."""
+"""The catalog forgets a relay as many seconds after the relay's last announcement."""
 
 CATALOG_NAME = "tidewheel-catalog"
 
@@ -36,10 +36,10 @@ class _CatalogDied(DeliveryError):  # noqa: N818  it names what happened
 
 
 _AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=_CatalogDied)
-"""The pauses before a call is repeated after the catalog has died."""
+"""The attempts at a call if the catalog dies."""
 
 CATALOG_TIMEOUT_S = 30.0
-"""The longest wait for an answer of the catalog, in seconds; starting a new one takes a few."""
+"""The longest wait for an answer of the catalog, in seconds; starting a new catalog takes a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class RelayInfo:
     """One relay, as it announces itself.
 
     Args:
-        max_children: the number of children above which it counts as full; None for no limit. Full relays accept
-            further subscribers only if all are full.
+        max_children: the number of children at which it counts as full; None for no limit. Full relays get further
+            subscribers only if all relays are full.
     """
 
     name: str
@@ -68,7 +68,7 @@ class RelayInfo:
 class CatalogRelays:
     """The relays announced recently, and the choice among them for a new subscriber; no I/O, no clock.
 
-    Relays repeat their announcements; silent ones are forgotten.
+    Relays repeat their announcements; a silent relay is forgotten.
 
     >>> relays = CatalogRelays()
     >>> relays.announce(RelayInfo("one", "ranks", "first", "here", "actor 1", 0), now_s=0.0)
@@ -88,9 +88,9 @@ class CatalogRelays:
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
         """Return the address of the relay for a new subscriber; None if there is no relay.
 
-        It chooses among the relays on the subscriber's node, or else among all. Relays that are not full come first,
-        then those furthest from the publishers, then those with the fewest children. The relay at ``avoid`` is dead; it
-        is forgotten until its next announcement.
+        Choose among the relays on the subscriber's node, or else among all. Prefer relays that are not full, then
+        relays furthest from the publishers, then relays with the fewest children. The relay at ``avoid`` is dead;
+        forget it until its next announcement.
         """
         self._known = {
             name: (relay, heard_s)
@@ -118,7 +118,7 @@ class CatalogRelays:
 class CatalogActor:
     """The catalog of one namespace.
 
-    ``death`` waits until a publisher is dead, and returns the reason.
+    ``death`` waits until a publisher of a topic is dead, and returns the reason.
     """
 
     def __init__(
@@ -156,11 +156,14 @@ class CatalogActor:
         return self._take(self._catalog.retract(topic, registration, reason))
 
     async def hold(self, topic: str, registration: str, timeout_s: float) -> bool:
-        """Wait while a topic belongs to a registration, at most ``timeout_s`` seconds; return whether it still does."""
+        """Wait at most ``timeout_s`` seconds for a topic to leave a registration.
+
+        Return whether it still belongs to it.
+        """
         return not await self._changed.wait_until(lambda: not self._catalog.has(topic, registration), timeout_s)
 
     async def lookup(self, topic: str, timeout_s: float) -> TopicInfo | None:
-        """Return a topic as soon as a running job publishes it; None after the timeout."""
+        """Return a topic as soon as a running job publishes it; return None after ``timeout_s`` seconds."""
         if topic == CATALOG_TOPIC:
             return await self._own_topic()
         deadline_s = asyncio.get_running_loop().time() + timeout_s
@@ -183,7 +186,7 @@ class CatalogActor:
         return self._catalog.listing(self._incarnation)
 
     async def announce(self, relay: RelayInfo) -> bool:
-        """Record that a relay is alive; return False if its topic has another registration by now."""
+        """Record that a relay is alive; return False if its topic now has another registration."""
         info = self._catalog.lookup(relay.topic)
         if info is not None and info.registration != relay.registration:
             return False
@@ -251,11 +254,12 @@ def find_catalog() -> Any | None:
 def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_S) -> Any:
     """Call a method of the catalog and return its answer; connect to the cluster first if necessary.
 
-    If the catalog dies during the call, this calls a new one, so the method may run twice.
+    If the catalog dies during the call, this calls a new catalog, so the method may run twice.
 
     Raises:
-        NoCluster, CatalogSilent: there is no cluster, or no answer in time.
-        DeliveryError: the catalog has died in each attempt, or the method has failed.
+        NoCluster: there is no cluster.
+        CatalogSilent: the catalog has not answered within ``within_s`` seconds.
+        DeliveryError: the catalog has died in every attempt, or the method has failed.
         TidewheelError: the method has raised it.
     """
     import ray

@@ -20,14 +20,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class CatalogPublisher(PublisherActor):
-    """The publisher of ``tidewheel/catalog``, which the catalog calls."""
+    """The publisher of ``tidewheel/catalog``; the catalog feeds it."""
 
     def __init__(self, make: Callable[[], LiveDelivery] | None = None, logs: LogSettings | None = None) -> None:
         made = make or partial(LiveDelivery, f"{CATALOG_TOPIC!r}[0]", IntegerDomain(), DEFAULT_CAPACITY_BYTES)
         super().__init__(CATALOG_TOPIC, 0, made, logs)
 
     async def feed(self, events: list[FeedEvent]) -> None:
-        """Receive events, in order; return when the subscribers have them.
+        """Publish events, in order; return when the subscribers have received them.
 
         Raises:
             ProtocolError: the events are impossible; the topic has failed.
@@ -37,7 +37,7 @@ class CatalogPublisher(PublisherActor):
 
 
 def start_publisher() -> Any:
-    """Start the actor; it ends with the process that starts it."""
+    """Start the actor; it ends with this process."""
     actor = actor_class(CatalogPublisher).options(num_cpus=0, max_restarts=0, max_task_retries=0)
     return actor.remote(logs=LogSettings.here())
 
@@ -45,8 +45,8 @@ def start_publisher() -> Any:
 class CatalogTopic:
     """Starts a publisher when the topic is first looked up, and sends it the changes.
 
-    The publisher is an actor of its own, since it runs the conditions of subscribers. Asyncio actors do not keep the
-    order of calls. So changes wait here until the last call is answered.
+    The publisher is an actor of its own, since it runs functions of subscribers. Asyncio actors do not keep the order
+    of calls, so changes wait here until the previous call has returned.
 
     Attributes:
         info: the topic; None while there is no publisher.

@@ -1,9 +1,9 @@
-"""The topics that a watch knows of one catalog and of the catalogs that replace it; no I/O, no clock.
+"""The topics of a catalog, and of the catalogs that replace it, as a watch knows them; no I/O, no clock.
 
 Invariant: the reported events of each topic alternate between ``published`` and ``retracted``. They begin with
 ``published`` and end in the state of the catalog.
 
-A new catalog learns the topics within seconds. Until then, topics that it lacks count as published.
+A new catalog learns the topics within seconds. Until then, topics missing in it still count as published.
 """
 
 from dataclasses import replace
@@ -11,13 +11,13 @@ from dataclasses import replace
 from tidewheel.pubsub.catalog.catalog import Listing, TopicEvent
 
 RELEARN_S = 10.0
-"""The time after which a new catalog knows all topics, in seconds."""
+"""The seconds after which a new catalog knows all topics."""
 
 _UNSEEN = "it went while the catalog was out of reach"
 
 
 class KnownTopics:
-    """The topics of one catalog, as the watch has reported them.
+    """The topics that a watch has reported as published.
 
     >>> def event(what, version):
     ...     return TopicEvent(what, "ranks", "job", 1, "IntegerDomain()", "any", "", version, "first")
@@ -61,13 +61,13 @@ class KnownTopics:
         return [event]
 
     def expire(self, now_s: float) -> list[TopicEvent]:
-        """Return the retractions of topics that a new catalog has not learned in time."""
+        """Return retractions of the topics that a new catalog has not learned in time."""
         late = [name for name, until_s in self._missing.items() if until_s <= now_s]
         return [self._gone(self._known[name]) for name in late]
 
     @property
     def deadline_s(self) -> float | None:
-        """When to call `expire` next; None if that is not needed."""
+        """The time at which to call `expire` next; None if it need not be called."""
         return min(self._missing.values(), default=None)
 
     def _published(self, event: TopicEvent) -> list[TopicEvent]:

@@ -1,4 +1,4 @@
-"""The check for the catalog whether publishers are alive."""
+"""The catalog's checks whether publishers are alive."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ _LOOK_AGAIN_S = 1.0
 
 
 async def publishers_live(info: TopicInfo) -> bool:
-    """Ping all publishers of a topic; return False if one is dead. A slow one counts as alive."""
+    """Ping all publishers of a topic; return False if one is dead. A slow publisher counts as alive."""
     answers = await asyncio.gather(*(_is_dead(publisher) for publisher in info.partitions))
     return not any(answers)
 

@@ -39,10 +39,10 @@ PUBLISHED_HERE: Final[set[str]] = set()
 
 
 class Registration:
-    """Decides which call to make for a topic, one at a time; no I/O, no clock.
+    """Decides which call to make for a topic, one call at a time; no I/O, no clock.
 
     Attributes:
-        refusal: why the catalog has refused the topic; empty if it has not.
+        refusal: the reason why the catalog refuses the topic; empty if it does not.
 
     >>> registration = Registration()
     >>> registration.due(now_s=0.0)
@@ -62,16 +62,16 @@ class Registration:
         self._is_out = False
 
     def due(self, now_s: float) -> Call | None:
-        """Return the call to make now, or None; it is pending until `take`."""
+        """Return the call to make now, or None; the call is pending until `take`."""
         if self._is_out or (self._next_s is not None and now_s < self._next_s):
             return None
         self._is_out = True
         return "hold" if self.is_registered else "register"
 
     def take(self, is_registered: bool, now_s: float, refusal: str = "") -> None:
-        """Receive the outcome of the pending call: False also if the catalog was lost.
+        """Receive the outcome of the pending call; ``refusal`` is the catalog's reason.
 
-        ``refusal`` says why it refused.
+        ``is_registered`` is False if the catalog has refused or forgotten the topic, or was lost.
         """
         assert self._is_out, "a call is pending"
         self._is_out = False
@@ -82,7 +82,7 @@ class Registration:
 
 
 class CatalogEntry:
-    """Keeps a topic registered while its job calls `keep` regularly; thread-safe."""
+    """Keeps a topic registered as long as its job calls `keep` regularly; thread-safe."""
 
     def __init__(self, info: TopicInfo) -> None:
         self._info = info
@@ -95,14 +95,14 @@ class CatalogEntry:
         """Register the topic.
 
         Raises:
-            DeliveryError: a running job publishes a topic of that name, or the catalog does not answer.
+            DeliveryError: a running job publishes a topic with this name, or the catalog does not answer.
         """
         PUBLISHED_HERE.add(self._info.registration)
         ask_catalog("register", self._info)
 
     @property
     def problem(self) -> str | None:
-        """Why new subscribers cannot find the topic; None if they can."""
+        """The reason why new subscribers cannot find the topic; None if they can."""
         if self._registration.is_registered:
             return None
         if not self._registration.refusal:
@@ -114,7 +114,7 @@ class CatalogEntry:
         )
 
     def keep(self) -> None:
-        """Hold the entry in the catalog, or register it in a new catalog; never wait."""
+        """Hold the entry in the catalog, or register it in a new catalog, without waiting."""
         with self._lock:
             if self._is_retracted or not self._take_answer() or lost():
                 return

@@ -1,1 +1,1 @@
-"""Exactly-once delivery: the publisher keeps a log; everything else can be lost and is asked for again. No I/O."""
+"""Exactly-once delivery: the publisher keeps a log; all other state can be lost and requested again. No I/O."""

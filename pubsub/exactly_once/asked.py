@@ -1,4 +1,4 @@
-"""The questions that a relay has asked upstream and that are not answered. No I/O, no clock."""
+"""The unanswered questions that a relay has sent upstream. No I/O, no clock."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,8 @@ from tidewheel.pubsub.exactly_once.round_trips import MOST_S, RoundTrips
 from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 
 _REMEMBERED_S = 4 * MOST_S
-"""The time for which an unanswered question is remembered: a child that still needs an answer asks much sooner."""
+"""The time for which an unanswered question is remembered. A child that still needs the answer repeats its question
+sooner."""
 
 
 @dataclass(slots=True)
@@ -18,7 +19,7 @@ class _Question:
 
 
 class Asked:
-    """The unanswered questions of a relay; it asks for a tick in one question at a time.
+    """The unanswered questions of a relay; at most one of them asks for any tick.
 
     >>> asked = Asked()
     >>> asked.ask(TickSet([(5, 8)]), now_s=0.0), asked.ask(TickSet([(5, 9)]), now_s=0.1)
@@ -50,12 +51,15 @@ class Asked:
         return rest
 
     def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
-        """Record that ticks are known. ``more`` says that the answer was cut short before later ticks.
+        """Record that ticks are known; with ``more``, the answer was cut short before later ticks.
 
-        An open question has no end. Any answer settles it from the answer's first tick on, since upstream has no more
-        now.
+        An open question has no end. Any answer settles it from the answer's first tick on, since upstream has nothing
+        more now. If upstream has sent the ticks to all children, an answer that was cut short may have none. Then it is
+        unknown which question it answers, and all of them may be asked again.
         """
-        if not self.questions or not ticks:
+        if not ticks:
+            if more:
+                self.questions.clear()
             return
         if more:
             ticks = TickSet([*ticks, (ticks.end, FOREVER)])
@@ -63,7 +67,7 @@ class Asked:
             both = question.ticks.intersection(ticks)
             if not both:
                 continue
-            # Any message answers a question without an end, so its answer does not tell the time of a round trip.
+            # Any message answers a question without an end, so the time until the answer is not a round trip.
             if question.ticks.end == FOREVER:
                 both.add(both.end, FOREVER)
             elif question.in_vain == 0:

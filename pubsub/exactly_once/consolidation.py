@@ -4,11 +4,11 @@ A relay names a reader to its parent only when the reader comes or goes. Such a 
 acknowledgement has a digest of the set of readers. If the parent has another digest, it ignores the acknowledgement and
 asks for all names. Invariants:
 
-- "All readers of this set have acknowledged all ticks before this one" stays true for ever, whatever messages are lost.
-- A reader is in the set from its first acknowledgement to the relay on. Before and afterwards the pubend keeps messages
-  for it.
+- "All readers of this set have acknowledged all ticks before this one" stays true forever, whatever messages are lost.
+- A reader joins the set with its first acknowledgement to the relay. While it is not in the set, the pubend keeps
+  messages for it.
 
-Durable subscriptions are not consolidated, since a later reader continues where the earlier one was.
+Durable subscriptions are not consolidated, since a later reader continues at the position of the earlier one.
 
 Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledgements).
 """
@@ -22,14 +22,14 @@ _DIGEST_BYTES = 7
 
 
 class Changes(NamedTuple):
-    """The readers that have come to a set, and those that have gone."""
+    """The readers added to a set, and the readers removed from it."""
 
     came: set[str]
     gone: set[str]
 
 
 class Readers:
-    """The readers behind one relay, as its parent knows them.
+    """A parent's knowledge of the readers behind one relay.
 
     Attributes:
         end: all readers have acknowledged all ticks before this one.
@@ -48,7 +48,7 @@ class Readers:
         self.digest = self.end = self.progress = 0
 
     def learn(self, ack: ConsolidatedAck) -> Changes | None:
-        """Receive an acknowledgement; return how the set changes, or None if it is for another set of readers."""
+        """Receive an acknowledgement; return the changes of the set, or None if it is for another set of readers."""
         came = {name for name, is_here in ack.readers.items() if is_here}
         gone = (self.names if ack.is_all else self.names.intersection(ack.readers)) - came
         came -= self.names
@@ -69,7 +69,7 @@ class Consolidation:
     """Acknowledges one pubend's messages for all readers behind the children of a relay.
 
     Attributes:
-        is_due: whether to send an acknowledgement; set it to repeat the last one, which may have been lost.
+        is_due: whether to send an acknowledgement; set it to repeat the last acknowledgement, which may have been lost.
     """
 
     def __init__(self, pubend: int) -> None:
@@ -100,7 +100,7 @@ class Consolidation:
             self._has_changed = self.is_due = True
 
     def name_all(self) -> None:
-        """Name all readers in the next acknowledgement, for a parent that is new or has another set."""
+        """Name all readers in the next acknowledgement, since the parent is new or has another set."""
         self._names_all = self.is_due = True
 
     def take(self) -> list[ConsolidatedAck]:
@@ -109,7 +109,7 @@ class Consolidation:
             return []
         changed = set[str]()
         if self._has_changed:
-            # A reader that has moved may be behind two children for a while.
+            # A reader that has moved to another relay may be behind two children for a while.
             names = set[str]().union(*(child.names for child in self._children.values()))
             changed, self._named = names ^ self._named, names
         for name in changed:

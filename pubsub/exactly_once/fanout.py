@@ -1,8 +1,8 @@
 """The fanout of a pubend or relay: its children, and the messages for each of them.
 
-If a child's filter rejects a message, that is silence for the child. Silence alone is not sent at once: it waits for
-the next message or for a flush. Some children await silence, since they cannot go on without it. The others get silence
-only with every `PATIENT`th flush, so an idle topic costs almost nothing.
+A message that a child's filter rejects is silence for the child. Silence alone waits for the next message or for a
+flush. Some children await silence, since they cannot go on without it, and get it with every flush. The others get
+silence only with every `PATIENT`th flush, so an idle topic costs almost nothing.
 
 Source: seed "Gryphon exactly-once", section 2.4.
 """
@@ -17,7 +17,7 @@ from tidewheel.pubsub.messages.tick_set import TickRange, TickSet
 from tidewheel.pubsub.messages.wire import Rejected
 
 PATIENT: Final = 20
-"""The number of flushes after which silence also goes to children that do not await it."""
+"""Children that do not await silence get it with every flush of this number."""
 
 
 class Outgoing(NamedTuple):
@@ -28,7 +28,7 @@ class Outgoing(NamedTuple):
 
 
 class _Group:
-    """Children with the same filter, all of which await silence, or none."""
+    """Children with the same filter, which either all await silence or all do not."""
 
     def __init__(self, where: Filter | None, *, awaits_silence: bool) -> None:
         self.where = where
@@ -39,7 +39,7 @@ class _Group:
 
 
 class Fanout:
-    """The children of one pubend or relay, for one pubend.
+    """The children of a pubend or relay, and the messages of one pubend for them.
 
     Attributes:
         lost_end: needed messages before this tick are forgotten; every child is told.
@@ -55,7 +55,7 @@ class Fanout:
         self._flushes = 0
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a child, or replace its filter; if it ``awaits_silence``, each flush sends it the silence."""
+        """Add a child, or replace its filter; if it ``awaits_silence``, each flush sends it silence."""
         group = self._groups.setdefault((where, awaits_silence), _Group(where, awaits_silence=awaits_silence))
         if child in group.children:
             return
@@ -66,7 +66,7 @@ class Fanout:
     def take_back_loss(self, lost_end: int) -> None:
         """Move ``lost_end`` back, since the pubend has forgotten less.
 
-        Drop unsent silence before the present ``lost_end``.
+        Drop unsent silence before the old ``lost_end``.
         """
         for group in self._groups.values():
             group.silence.remove(0, self.lost_end)
@@ -88,7 +88,7 @@ class Fanout:
         return [child for child in self.children if child.startswith(RELAY_PREFIX)]
 
     def forward(self, final: Ranges, data: Iterable[tuple[int, Any]], among: Filters = None) -> list[Outgoing]:
-        """Return the messages that tell new knowledge to all children, or to those whose filter is in ``among``.
+        """Return messages with new knowledge for all children, or for children whose filter is in ``among``.
 
         Complexity: O(children + filters * messages).
         """
@@ -113,7 +113,10 @@ class Fanout:
         return outgoing
 
     def flush(self) -> list[Outgoing]:
-        """Return messages for the silence that waits; children that do not await silence get one now and then."""
+        """Return messages with the waiting silence.
+
+        Only each ``PATIENT``-th flush is also for children that do not await it.
+        """
         self._flushes += 1
         is_for_all = self._flushes % PATIENT == 0
         groups = (group for group in self._groups.values() if group.silence and (group.awaits_silence or is_for_all))

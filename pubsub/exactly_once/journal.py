@@ -1,16 +1,16 @@
 """The journal of a partition's logged batches, by epoch, so that a repeated batch is logged once.
 
 A worker that starts again sends everything that may not be durable. The place of a batch is its time, and its number
-among the batches of that time. The journal leaves out a batch whose place is logged. It also leaves out moves of the
-frontier until the worker has caught up with the log.
+among the batches of that time. The journal skips a batch whose place is logged. It also skips moves of the frontier
+until the worker has caught up with the log.
 
 A job that begins again, or goes back to a snapshot, starts a new *generation*. It may send its records in other
-batches, in another order and at other partitions. The journal leaves out epochs that were complete at all partitions;
-`epochs_again` compares their content. In later epochs, the batches behind the snapshot become void for good and are
-sent anew; the log says so by a `WentBack`. A snapshot that counts void batches as valid is refused.
+batches, in another order and at other partitions. The journal skips epochs that were complete at all partitions;
+`epochs_again` compares their content. In later epochs, the batches after the snapshot become permanently void and are
+sent again; the log records this as a `WentBack`. A snapshot that counts void batches as valid is refused.
 
-A partition that has ended cannot go back, so it ends only when all partitions have everything. Until then, the last
-move of a worker's frontier, to the empty frontier, is logged as an empty move.
+A partition that has ended cannot go back, so it ends only when all partitions have received everything. Until then, the
+last move of a worker's frontier, to the empty frontier, is logged as an empty move.
 
 ===================  ==========================  =====================================================
 time of the batch    its number                  outcome
@@ -40,11 +40,11 @@ from tidewheel.storage.log_records import ends_checksum
 from tidewheel.transport.frames import Payload
 
 _MOST_RETURNS = 100
-"""The number of returns that the journal keeps apart; it also treats what lies between older ones as void."""
+"""The number of returns that the journal keeps separately; batches between older returns all count as void."""
 
 
 def checksum_of(payload: Payload, *, is_in_memory: bool = False) -> int:
-    """Return a checksum; two different contents have the same in one of four billion cases.
+    """Return a checksum, which is the same for two different payloads in one of four billion cases.
 
     For a large payload in a log in memory, only its length and both ends count.
     """
@@ -57,8 +57,8 @@ class LogPlace(NamedTuple):
     Attributes:
         lower: its lower frontier; empty if the partition has ended.
         generation: how often the job has gone back or begun again.
-        complete: the frontier of the whole topic when that generation began; empty before the first return.
-        has_all: whether the worker has sent everything of that generation.
+        complete: the frontier of the whole topic when the generation began; empty before the first return.
+        has_all: whether the worker has sent everything in this generation.
     """
 
     has_begun: bool
@@ -69,7 +69,7 @@ class LogPlace(NamedTuple):
 
 
 def have_all(places: Sequence[LogPlace]) -> bool:
-    """Tell whether all logs have everything, but not all of them have the end of the topic."""
+    """Tell whether all logs have received everything, and some still lack the end of the topic."""
     is_whole = all(place.has_all and place.generation == places[0].generation for place in places)
     return is_whole and any(place.lower for place in places)
 
@@ -77,7 +77,7 @@ def have_all(places: Sequence[LogPlace]) -> bool:
 def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generation:
     """Return the generation of a job that begins again, or goes back.
 
-    It is a new one, unless nothing is logged or a partition has ended: then the worker has to send the same batches
+    The generation is new, unless nothing is logged or a partition has ended: then the worker must send the same batches
     again.
     """
     newest = max(places, key=attrgetter("generation"))
@@ -86,17 +86,17 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
     if has_ended and all(place.generation == number for place in places):
         return Generation(number)
     is_new = any(place.has_begun or place.generation for place in places) and not has_ended
-    # A log without the newest generation has other records of incomplete epochs than the logs that have it.
+    # A log without the newest generation has other records in incomplete epochs than the logs with it.
     lowers = (place.lower if place.generation == number else newest.complete for place in places)
     return Generation(number + is_new, tuple(Antichain(domain, chain.from_iterable(lowers))))
 
 
 class ResentDifferentlyError(ProtocolError):
-    """A worker that has started again sends other batches than the logged ones."""
+    """A worker that has started again sends batches that differ from the logged batches."""
 
 
 class VoidSnapshotError(ProtocolError):
-    """The snapshot of a job has batches that are void, since a later job has begun without this snapshot."""
+    """The snapshot of a job has void batches: a later job has begun without this snapshot."""
 
 
 class _Return(NamedTuple):
@@ -105,7 +105,7 @@ class _Return(NamedTuple):
     Attributes:
         number: the tick of the last valid message.
         lower: the frontier of all partitions, or a later one.
-        standing: for each epoch from ``lower`` on, how many batches are valid.
+        standing: for each epoch from ``lower`` on, the number of valid batches.
     """
 
     tick: int | None
@@ -118,7 +118,7 @@ class _Return(NamedTuple):
 
 
 class OutdatedWorkerError(ProtocolError):
-    """A worker has connected although its job has gone back since, and another worker sends in its place."""
+    """A worker has connected after its job has gone back and another worker has taken its place."""
 
     def __init__(self) -> None:
         super().__init__("its job has gone back meanwhile, and another worker sends in its place")
@@ -128,8 +128,8 @@ class Journal:
     """The logged epochs of one partition.
 
     Attributes:
-        reached: a tick of the log, which divides the messages that the worker has sent from those that it will send.
-        is_sure: whether that also holds for the messages left out last, whose epoch was complete in this log alone.
+        reached: the tick of the log up to which the worker has sent the messages; it will send the later ones.
+        is_sure: whether this also holds for the last skipped messages, whose epoch is complete in this log alone.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> journal = Journal(IntegerDomain())
@@ -154,11 +154,11 @@ class Journal:
         self.begin()
 
     def begin(self, position: WorkerPosition | None = None, last_tick: int | None = None) -> WentBack | None:
-        """Record where a worker begins; return the message to log if it has gone back.
+        """Record the position at which a worker begins; return the message to log if it has gone back.
 
         Args:
-            position: None if it begins at the start.
-            last_tick: the last tick of the log; None to skip that check.
+            position: None if the worker begins at the start.
+            last_tick: the last tick of the log; None to skip the check against it.
 
         Raises:
             ProtocolError: the log lacks batches that the worker will not send again, or its job has gone back since.
@@ -178,8 +178,8 @@ class Journal:
         self._unpassed = TimeChains(self._domain, dict.fromkeys((*self._checksums, *self._sent)))
         self._is_abreast = self._worker.frontier == self._epochs.lower
         missing = [time for time in self._sent if not self._has(time, self._sent[time])]
-        # After a return the log may be behind its worker in a partial order. Then the number of its last batch shows
-        # it.
+        # After a return, and with a partial order of times, the log may be behind its worker. The number of the last
+        # batch shows this.
         is_behind = not self._epochs.generation and not self._worker.frontier.dominates(self._epochs.lower)
         is_short = position is not None and last_tick is not None and position.number > last_tick
         if missing or is_behind or is_short:
@@ -198,7 +198,8 @@ class Journal:
             return None
         complete = Antichain(self._domain, position.generation.complete)
         behind = Antichain(self._domain, position.lower)
-        # New events follow both frontiers. The later one is the frontier; if there is none, the worker has to catch up.
+        # New events come after both frontiers. The later of them is the frontier; if neither is later, the worker must
+        # catch up.
         lower = behind if complete.dominates(behind) else complete
         standing = {time: sent for time, sent in position.sent.items() if sent and lower.less_equal(time)}
         passed = () if behind.dominates(lower) else tuple(behind)
@@ -207,7 +208,7 @@ class Journal:
     def _check_stands(self, position: WorkerPosition) -> None:
         """Raise VoidSnapshotError if a position counts batches as valid that an earlier return has made void.
 
-        Only epochs that are not complete at all partitions matter.
+        Epochs that are complete at all partitions do not matter.
         """
         complete = Antichain(self._domain, position.generation.complete)
         worker = Antichain(self._domain, position.lower)
@@ -239,7 +240,7 @@ class Journal:
 
         Raises:
             ProtocolError: the worker has passed that time, or an earlier batch is missing.
-            ResentDifferentlyError: another batch is logged at its place.
+            ResentDifferentlyError: a different batch is logged at its place.
         """
         if not self._worker.less_equal(time):
             raise ProtocolError(f"a batch came at time {time!r}, which the frontier of its worker has passed")
@@ -263,11 +264,12 @@ class Journal:
         return False
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
-        """Receive one move of the worker's frontier; return the part of it to log, as one move.
+        """Receive one move of the worker's frontier; return the part to log, as one move.
 
         Raises:
             ProtocolError: the frontier moved back.
-            ResentDifferentlyError: the frontier has passed a time with more logged batches than the worker sent.
+            ResentDifferentlyError: the frontier has passed a time at which the log has more batches than the worker
+                sent.
         """
         moved = self._worker.update(updates)
         if has_moved_back(self._domain, moved):
@@ -339,7 +341,7 @@ class Journal:
         self._epochs.has_all = True
 
     def conclude(self) -> list[tuple[Time, int]]:
-        """Record that the end of the partition is logged, if its worker has sent everything.
+        """Record that the partition's end is logged, if its worker has sent everything.
 
         Return the frontier's last move.
         """
@@ -366,7 +368,7 @@ class Journal:
         return list(self._epochs.lower)
 
     def epochs(self) -> EpochStates:
-        """Return the states of all epochs; the journal does not change them any more."""
+        """Return the states of all epochs, which the journal no longer changes."""
         epochs = EpochStates(self._domain)
         epochs.go_back(self._place())
         epochs.has_all = self._epochs.has_all
@@ -383,9 +385,9 @@ class Journal:
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
-        """Return the journal of a snapshot. Its log must belong to this user, since it is unpickled."""
+        """Return the journal of a snapshot. The log must belong to this user, since the snapshot is unpickled."""
         journal = cls(domain)
-        # A log of an earlier release has no returns.
+        # The log of an earlier release has no returns.
         place, checksums, ticks, moved, has_all, *returns = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
         journal.go_back(place)
         journal._returns = returns[0] if returns else []

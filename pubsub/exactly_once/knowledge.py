@@ -1,4 +1,4 @@
-"""The knowledge of each tick of a pubend, and how it grows and is forgotten.
+"""The knowledge of each tick of a pubend, which grows and can be forgotten.
 
 =====  ==========================================================================================
 value  meaning
@@ -11,9 +11,10 @@ F      final: no reader needs a message, because of D* or S
 E      an error: two different messages on one tick, or a message on a silent one; never reached
 =====  ==========================================================================================
 
-The values form a lattice: Q is below D and F, both of these are below D*, F is below S too, and all are below E. New
+The values form a lattice: Q is below D and F; D and F are below D*; F is also below S; and all are below E. New
 knowledge of a tick is the least upper bound of the old and the received value. The stream then lowers D* and S to F, so
-it holds only Q, D and F. So a message and the news that it is final lead to F, in any order and however often.
+it holds only Q, D and F. So a message and the news that its tick is final give F, in any order and however often they
+arrive.
 
 Source: seed "Gryphon exactly-once", section 2.1, with the lattice of its figure 2.
 """
@@ -41,10 +42,10 @@ class ContradictionError(ProtocolError):
 class KnowledgeStream(Generic[M]):
     """The knowledge of every tick; each is Q at first.
 
-    Two messages of one tick are compared with ``==``. Methods with a range raise `ProtocolError` for an invalid one.
+    Two messages of one tick are compared with ``==``. Methods with a range raise `ProtocolError` for an invalid range.
 
-    Complexity: O(1) for ticks in order. Otherwise O(log (ranges + messages)), and moving the later entries in memory.
-    Plus the results and the dropped messages.
+    Complexity: O(1) for ticks in order, otherwise O(log (ranges + messages)) and a move of the later entries in memory;
+    plus the size of results and the number of dropped messages.
 
     Attributes:
         known: the ticks that are F or D; only the stream may change them and ``data``.
@@ -109,9 +110,9 @@ class KnowledgeStream(Generic[M]):
         self.data.remove(first, end)
 
     def forget_oldest_data(self, max_bytes: int) -> None:
-        """Forget the oldest messages until the others have at most ``max_bytes`` bytes.
+        """Forget the oldest messages until the remaining ones have at most ``max_bytes`` bytes.
 
-        The knowledge between them is forgotten too, except the final ticks from 0 on.
+        The knowledge between the forgotten messages is forgotten, too, except for the final ticks from 0 on.
         """
         last = self.data.oldest_over(max_bytes)
         if last is not None:
@@ -120,7 +121,7 @@ class KnowledgeStream(Generic[M]):
     def forget_latest_data(self, max_bytes: int, after: int = 0) -> bool:
         """Forget the latest messages until the others have at most ``max_bytes`` bytes; return whether it forgot any.
 
-        Knowledge behind the first gap after the other messages is forgotten too. Knowledge before ``after`` stays.
+        Knowledge behind the first gap after the remaining messages is forgotten, too. Knowledge before ``after`` stays.
         """
         first = self.data.latest_over(max_bytes, after)
         if first is None:

@@ -1,9 +1,9 @@
-"""The subscriptions with a living reader, and those that have had none for so long that they no longer hold messages.
+"""The readers of subscriptions: which are alive, and which subscriptions have had no reader for too long.
 
-A reader that is connected is alive. A relay that hangs stays connected, so a relay counts as alive for a lease after
-each of its messages. A reader behind a relay counts as alive for a lease after its last message, and for a lease after
-its relay has lost it. A subscription that is not durable ends one lease after its reader. A durable one waits for the
-retention time of its messages; the pubend warns after half of it.
+A connected reader is alive. A relay that hangs stays connected, so a relay counts as alive for one lease after each of
+its messages. A reader behind a relay counts as alive for one lease after its last message, and for one lease after its
+relay has lost it. A subscription that is not durable ends one lease after its reader. A durable subscription keeps its
+messages for the retention time; the pubend warns after half of that time.
 
 No clock: times are monotonic seconds.
 """
@@ -19,11 +19,11 @@ RETENTION_S = 7 * 24 * 3600.0
 
 
 class Overdue(NamedTuple):
-    """The subscriptions without a reader for which something must be done.
+    """The subscriptions without a reader that need a warning or an end.
 
     Attributes:
-        to_warn: durable subscriptions that have waited half of their time.
-        over: subscriptions that have waited all of it.
+        to_warn: durable subscriptions that have waited for half of their time.
+        over: subscriptions that have waited for all of their time.
     """
 
     to_warn: list[str]
@@ -34,7 +34,7 @@ class LivingReaders:
     """The readers of the subscriptions of one pubend.
 
     Args:
-        known: the subscriptions by name; their owner removes those whose time is over.
+        known: the subscriptions by name; their owner removes subscriptions whose time is over.
 
     >>> from tidewheel.pubsub.messages.tick_set import TickSet
     >>> known = {"live": Subscription(TickSet(), reader="reader 1")}
@@ -71,7 +71,7 @@ class LivingReaders:
             one.has_left, one.until_s = True, min(one.until_s, now_s)
 
     def look(self, connected: Container[str | None], now_s: float) -> Overdue:
-        """Record which readers are connected; return the subscriptions for which something must be done."""
+        """Record which readers are connected; return the subscriptions that need a warning or an end."""
         to_warn: list[str] = []
         over: list[str] = []
         for name, one in self._known.items():
@@ -91,12 +91,12 @@ class LivingReaders:
         return Overdue(to_warn, over)
 
     def has_reader(self, name: str) -> bool:
-        """Tell whether a subscription has a reader that has not left, even a dead one."""
+        """Tell whether a subscription has a reader that has not left, alive or dead."""
         return name in self._known and not self._known[name].has_left
 
     def living(self, now_s: float) -> list[str]:
         return [name for name, one in self._known.items() if one.until_s > now_s]
 
     def away_s(self, name: str, now_s: float) -> float:
-        """Return the seconds since a subscription had a living reader."""
+        """Return the seconds for which a subscription has had no living reader."""
         return max(0.0, now_s - self._known[name].until_s)

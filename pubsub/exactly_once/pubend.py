@@ -2,19 +2,19 @@
 
 Invariants:
 
-- The pubend tells of a tick only once the log holds its message or, for silence, a reservation of that or a later tick.
-  So what it tells is still true after a restart.
-- A message gets a later tick than all told or logged ones. Pubend p of n uses only ticks with remainder p when divided
-  by n.
-- Every tick before `told_end` is D (a message) or F (final); later ones are Q (unknown); see `knowledge.py`.
-- A child may ask for later ticks, up to an end. The pubend then promises their silence, and gives later messages later
-  ticks. So the order of pubends does not depend on their clocks.
+- The pubend announces a message once the log holds it. It announces silence at a tick once the log holds a reservation
+  of that tick or a later tick. So all announcements are still true after a restart.
+- A message gets a later tick than all announced or logged ticks. Pubend p of n uses only ticks with remainder p when
+  divided by n.
+- Every tick before `told_end` is D (a message) or F (final); later ticks are Q (unknown); see `knowledge.py`.
+- A child may ask for later ticks, up to an end. The pubend then promises that these ticks are silent, and gives new
+  messages later ticks. So the order of pubends does not depend on their clocks.
 - While a subscription may need a tick, the tick is final only if it was silent. Ticks that all subscriptions have
   acknowledged are final, and the log may forget them (`subscriptions.py`).
 - A subend whose answer was cut short asks for all later ticks. It receives no new messages, only answers, until an
   answer is not cut short.
-- Every message downstream says before which tick messages are forgotten. So a reader that returns after the end of its
-  subscription does not take missed messages for silence.
+- Every message downstream has the tick before which messages are forgotten. So a reader that returns after the end of
+  its subscription does not take missed messages for silence.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -33,14 +33,15 @@ from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange, gaps
 _TICK = itemgetter(0)
 
 CACHE_BYTES = 4 * 1024 * 1024
-"""The default size of the cache. The log's pages stay in memory anyway; a larger cache misses processor caches."""
+"""The default size of the cache. A larger one would not fit into the processor's caches, and the system keeps the log's
+pages in memory anyway."""
 
 
 class NotReady(Exception):  # noqa: N818  it names what is so
     """A part of the log must be fetched first.
 
     Attributes:
-        fetch: fetches that part, which takes some time; on any thread.
+        fetch: fetches the part; slow, and may run on any thread.
     """
 
     def __init__(self, key: object, fetch: Callable[[], object]) -> None:
@@ -53,10 +54,10 @@ class LoggedMessages(Protocol):
     """The durable messages."""
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
-        """Return the messages from tick ``first`` up to ``end``, in order, and the end of the range that they cover.
+        """Return the messages from tick ``first`` up to ``end``, in order, and the end of the range read.
 
-        The covered range ends at ``end``, or earlier if the messages exceed ``max_bytes``, or more reading would take
-        long. It is never empty.
+        The range read ends at ``end``, or earlier if the messages exceed ``max_bytes`` or reading more would take long.
+        It is never empty.
         """
 
 
@@ -67,12 +68,12 @@ class Pubend:
         cache_bytes: how many bytes of the latest messages it keeps in memory.
         next_tick: the first tick that is neither logged nor reserved; 0 for a new log.
         first_tick: the first tick that the log has not forgotten; also an attribute.
-        message_end: the ticks from here up to ``next_tick`` have no messages; by default that is unknown.
+        message_end: the ticks from here up to ``next_tick`` have no messages; None if unknown.
         lost_end: all messages that the log has forgotten are before this tick.
 
     Attributes:
-        message_end: all told messages are before this tick.
-        wanted_end: the end of the ticks that children have asked for, and whose silence they will get soon.
+        message_end: all announced messages are before this tick.
+        wanted_end: children have asked for the ticks before this one, and will get their silence soon.
     """
 
     def __init__(  # noqa: PLR0913 - the state of a log, by name
@@ -144,7 +145,7 @@ class Pubend:
         return self.fanout.forward(gaps(begin, self.told_end, map(_TICK, data)), data)
 
     def reserve(self, now: int, ahead: int) -> int | None:
-        """Return a tick to reserve in the log before telling silence; None if none is needed.
+        """Return a tick to reserve in the log before announcing silence; None if no reservation is needed.
 
         The tick is ``ahead`` ticks later than needed now.
         """
@@ -158,10 +159,10 @@ class Pubend:
         self._reserved = max(self._reserved, tick)
 
     def be_silent(self, now: int, ahead: int = 0) -> list[Outgoing]:
-        """Return the messages that say that the ticks up to ``now`` are silent: no message will have them.
+        """Return the messages that announce that the ticks up to ``now`` are silent.
 
         The silent ticks end before the first message that is not durable, and at the reserved tick. Up to ``ahead``
-        later ticks are promised silent too: at most half the time since the last message, so a busy pubend promises
+        later ticks are promised silent, too: at most half the time since the last message, so a busy pubend promises
         almost none.
         """
         tick = self._clock.at(now)
@@ -174,12 +175,12 @@ class Pubend:
         return self.fanout.forward(((begin, end),), ()) + self.fanout.flush()
 
     def nack(self, child: str, nack: Nack) -> list[Outgoing]:
-        """Return an answer to a child's nack, as much as the child has room for and is read quickly.
+        """Return an answer to a child's nack, limited by the child's room and by what can be read quickly.
 
-        If the child asks for ticks that are not told yet, the clock continues from their end.
+        If the child asks for ticks that are not announced yet, the clock continues from their end.
 
         Raises:
-            NotReady: the first messages must be fetched; call again when they are ready.
+            NotReady: the first messages must be fetched from the log; call again afterwards.
         """
         wanted_end = max((end for _, end in nack.ranges if end < FOREVER), default=0)
         if wanted_end > self.told_end:
@@ -206,7 +207,7 @@ class Pubend:
                 most -= len(found)
                 position = reached
                 more = position < end and (is_cut or room <= 0 or most <= 0)
-        # Messages for all would fill the room of a subend that is far behind, which would forget them.
+        # New messages would fill the room of a subend that is far behind, and it would forget them.
         if more and not child.startswith(RELAY_PREFIX):
             self.fanout.behind.add(child)
         else:
@@ -214,7 +215,7 @@ class Pubend:
         return self.fanout.answer(child, tuple(final), data, more=more)
 
     def _read(self, first: int, end: int, room: int, most: int) -> tuple[list[tuple[int, Any]], int, bool]:
-        """Return messages of a range, the end of the range that they cover, and whether it was cut short."""
+        """Return messages of a range, the end of the range read, and whether it was cut short."""
         if first < self.first_tick:
             return [], min(end, self.first_tick), False
         if first < self._cached_from:
@@ -227,7 +228,7 @@ class Pubend:
     def forget(self, tick: int | None) -> int:
         """Forget the ticks before ``tick``, which become final; return the first kept tick.
 
-        A reader that has not received a forgotten message learns of its loss by the ``lost_end`` of the next message.
+        A reader that has not received a forgotten message learns of the loss from ``lost_end`` in the next message.
         """
         end = self.first_tick if tick is None else min(tick, self.told_end)
         if end > self.first_tick:
@@ -237,7 +238,7 @@ class Pubend:
         return self.first_tick
 
     def _messages_before(self, tick: int) -> int:
-        """Return the tick after the last message before ``tick``, or a later tick if that is unknown."""
+        """Return the tick after the last message before ``tick``, or a later tick if that one is unknown."""
         if tick <= self._cached_from:
             return tick
         last = self._cache.last_before(tick)

@@ -2,12 +2,12 @@
 
 Invariants:
 
-- Equal records have the same digest in every process, even if a set or dict has another order. So do rows with the same
-  values under the same columns, in any order.
-- Floating-point numbers are compared to about four digits, since sums in another order differ in the last digits. A
-  number counts as the *cell* that it lies in. The bounds of cells are odd numbers, so that no round result lies beside
-  a bound.
-- A record that cannot be taken apart has the digest of its type.
+- Equal records have the same digest in every process, even if a set or dict has another order. Rows with the same
+  values in the same columns have the same digest, too, in any order of columns.
+- Floating-point numbers are compared to about four digits, since sums in another order differ in the last digits. The
+  digest of a number is that of its *cell*, a range of numbers. The bounds of cells are odd, so that round numbers are
+  never next to a bound.
+- A record whose parts cannot be read has the digest of its type.
 
 Source: Clarke and others 2003, "Incremental multiset hash functions" (sums of hashes compare multisets).
 """
@@ -104,7 +104,7 @@ def _form_of_object(value: Any) -> Any:
 
 
 def rounded(number: float) -> float:
-    """Return the cell of a number; numbers that agree to about four digits mostly have the same cell.
+    """Return the cell of a number; numbers that agree to about four digits usually have the same cell.
 
     >>> rounded(0.1 + 0.2) == rounded(0.3), rounded(0.3) == rounded(0.301), rounded(1.0) == rounded(1 - 1e-16)
     (True, False, True)
@@ -118,7 +118,7 @@ def rounded(number: float) -> float:
 
 
 def _row_digests(table: "pa.Table") -> list[int]:
-    """Return a digest of each row, 64 bits: of the names and values of its columns that are not null."""
+    """Return a 64-bit digest of each row, from the names and values of its columns that are not null."""
     import numpy as np
 
     rows = np.zeros(table.num_rows, dtype=np.uint64)

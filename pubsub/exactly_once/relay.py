@@ -1,16 +1,16 @@
 """A relay between pubends and subends: it passes each message to many children, and joins their questions.
 
-No I/O. It keeps only what it can ask for again. Invariants:
+No I/O. A relay keeps only state that it can request again. Invariants:
 
-- A relay never says more than it was told. A tick that it forgets is Q again, and it may ask upstream for it.
+- A relay announces only what it was told. A forgotten tick is Q again, and the relay may ask upstream for it.
 - News of forgotten messages is valid only until the pubend restarts; then the pubend may have the messages again.
 - The relay never makes a tick final itself, since a later child may need it.
 - Knowledge of ticks that the relay has not asked for is new, and goes to all children. Other knowledge is an answer,
   and goes to the children that have asked.
-- It asks for the union of what its children want, and its knowledge is valid for that union only (`filters.py`).
-- A question without an end ends at the next message, since all children are told later ticks anyway.
+- It asks for the union of its children's filters, and its knowledge is valid for that union only (`filters.py`).
+- The next message settles a question without an end, since all children are told later ticks anyway.
 - While a nack is upstream, no other nack asks for the same ticks, until it is answered or too old.
-- A flush has one consolidated acknowledgement, and at most `MOST_ACKS` of other readers; later flushes have the rest.
+- A flush has one consolidated acknowledgement, and at most `MOST_ACKS` of other readers; later flushes have the others.
 
 Source: seed "Gryphon exactly-once", sections 2.1.1, 2.4 and 3.
 """
@@ -45,10 +45,10 @@ from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange, TickSet
 _FIRST = itemgetter(0)
 
 MOST_RANGES = 1000
-"""The largest number of known ranges with gaps between them that no child asks about."""
+"""The largest number of known ranges whose gaps no child asks about."""
 
 MOST_ACKS: Final = 100
-"""The largest number of readers, for each pubend, whose acknowledgements one flush sends one by one."""
+"""The largest number of separate readers' acknowledgements, for each pubend, in one flush."""
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
 """The default size of a relay's cache. A relay has no log, so it asks upstream for forgotten messages."""
@@ -61,7 +61,7 @@ class Relay:
         cache_bytes: how many bytes of messages it keeps for each pubend.
 
     Attributes:
-        wanted: the union of the children's filters; the parents must be told while it is due.
+        wanted: the union of the children's filters; while it is due, it must be sent to the parents.
     """
 
     def __init__(self, pubends: int, size_of: Callable[[Any], int], *, cache_bytes: int = CACHE_BYTES) -> None:
@@ -95,16 +95,13 @@ class Relay:
         return self._lines[nack.pubend].nack(child, nack, now_s)
 
     def ack(self, child: str, ack: Ack | ConsolidatedAck) -> list[Outgoing]:
-        """Receive acknowledgements of a child, which wait for `flush`.
-
-        Return an answer to the child, if there is one.
-        """
+        """Receive acknowledgements of a child, to send with the next `flush`; return an answer to the child, if any."""
         return self._lines[ack.pubend].ack(child, ack)
 
     def show_life(self) -> None:
         """Let the next flushes repeat that all readers are alive, since their last messages may have been lost.
 
-        Filters of children that have gone leave the union.
+        This also removes the filters of disconnected children from the union.
         """
         for line in self._lines:
             line.show_life()
@@ -180,7 +177,8 @@ class _Line:
     def _know_loss(self, lost_end: int) -> None:
         """Learn before which tick messages are forgotten upstream.
 
-        A restarted pubend may have forgotten less. Then final ticks before the present end become Q again.
+        A restarted pubend may have forgotten fewer messages. Then final ticks before the old ``lost_end`` become Q
+        again.
         """
         if lost_end < self.fanout.lost_end:
             self.stream.forget(0, self.fanout.lost_end)
@@ -189,10 +187,7 @@ class _Line:
             self.fanout.lost_end = lost_end
 
     def _learn_of_earlier(self, message: KnowledgeMessage) -> list[Outgoing]:
-        """Pass on knowledge of an earlier union: return messages for the children that it is valid for.
-
-        Keep none of it.
-        """
+        """Pass on knowledge for an earlier union of filters to the children in that union; do not keep it."""
         self._filters.is_due = True  # the parent may not know the present union
         if message.is_answer or not self._has_begun or message.union not in self._filters.earlier:
             return []
@@ -264,7 +259,7 @@ class _Line:
                 more = True
                 break
             gaps = self.stream.known.missing(first, end)
-            # Ticks behind a gap must wait, or they would take the room of the ticks in the gap.
+            # Ticks behind a gap must wait: they would take the room of the ticks in the gap.
             known_end = gaps[0][0] if gaps else end
             if unknown and end == FOREVER:
                 more = more or first < known_end

@@ -30,11 +30,11 @@ class RoundTrips:
         self._deviation_s = 0.0
 
     def wait_s(self, in_vain: int) -> float:
-        """Return how many seconds to wait: twice as many after each question without an answer."""
+        """Return the seconds to wait for an answer, doubled after each unanswered question."""
         return float(min(MOST_S, self._base_s * 2 ** min(_MOST_DOUBLINGS, in_vain)))
 
     def learn(self, took_s: float) -> None:
-        """Learn from one answer whose question was asked only once (Karn's rule)."""
+        """Learn from an answer to a question that was asked only once (Karn's rule)."""
         if self._smooth_s is None:
             self._smooth_s, self._deviation_s = took_s, took_s / 2
         else:

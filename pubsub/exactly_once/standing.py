@@ -1,4 +1,4 @@
-"""The state of a durable subscription that must survive a restart, as the log of a partition has it."""
+"""The state of a durable subscription that must survive a restart, in the log of a partition."""
 
 import msgspec
 
@@ -10,9 +10,9 @@ class Standing(msgspec.Struct, frozen=True):
 
     Attributes:
         first: both frontiers where the subscription first began, pickled.
-        lost_end: if not 0, unacknowledged messages before this tick are gone, and its reader may not know that.
-        is_abandoned: whether it no longer holds messages, since it had no reader for too long.
-        everywhere: the acknowledged ticks at each pubend of the topic, as far as this pubend knows.
+        lost_end: if not 0, unacknowledged messages before this tick are lost, and the reader may not know.
+        is_abandoned: True if it keeps no messages any more, since it had no reader for too long.
+        everywhere: the acknowledged ticks at each pubend of the topic that this pubend knows of.
     """
 
     ranges: Ranges
@@ -27,7 +27,7 @@ class Cursor(msgspec.Struct, frozen=True):
     """The log entry of a durable subscription.
 
     Attributes:
-        standing: None once it has ended.
+        standing: None once the subscription has ended.
     """
 
     name: str

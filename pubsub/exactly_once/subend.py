@@ -2,17 +2,17 @@
 
 Invariants:
 
-- The subend delivers messages in the order of their ticks, up to the doubt horizon: all earlier ticks of the pubend (in
-  total order, of all pubends) are known.
+- The subend delivers messages in the order of their ticks, up to the doubt horizon. Before this horizon, all ticks of
+  the pubend (in total order, of all pubends) are known.
 - It acknowledges a tick once the tick is final, or the reader has acknowledged its message.
-- It forgets messages for which it has no room, the latest first, and asks for them again when there is room. So its
-  memory is bounded.
+- It forgets messages for which it has no room, the latest first, and asks for them again later. So its memory is
+  bounded.
 - With a message it also acknowledges the silence before it. So if messages are acknowledged in order, the acknowledged
   ticks form one range.
 
-If there is a gap, messages may only be out of order, so the subend waits before it asks. It asks at once if upstream
-will not send the ticks without a question, and after a longer time if no messages come at all. In total order it asks
-for the silence that a message of another pubend waits for. So a pubend with another clock delays no message.
+A gap may only mean that messages are out of order, so the subend waits before it asks. It asks at once if upstream
+sends the ticks only on request, and after a longer time if no messages arrive at all. In total order, it asks a pubend
+for silence if a message of another pubend waits for it. So pubends with different clocks do not delay messages.
 
 Source: seed "Gryphon exactly-once", section 2.3.
 """
@@ -33,11 +33,11 @@ Order: TypeAlias = Literal["publisher", "total"]
 ROOM_BYTES = 8 * 1024 * 1024
 IDLE_S = 1.0
 PATIENT_IDLE_S = 3.0
-"""The time without a message after which a subend without `awaits_silence` asks for lost ones, in seconds."""
+"""The seconds without a message after which a subend asks for lost messages if it does not await silence."""
 SILENCE_S = 0.25
-"""The time, in seconds, after which a subend asks for awaited silence. A pubend with the same clock sends it sooner."""
+"""The seconds after which a subend asks for awaited silence. A pubend with the same clock sends it sooner."""
 MOST_RANGES = 1000
-"""The largest number of ranges of known, or of acknowledged, ticks with gaps between them."""
+"""The largest number of separate ranges of known ticks, and of acknowledged ticks."""
 
 
 class Delivered(NamedTuple):
@@ -52,9 +52,9 @@ class Subend:
     """One subscription.
 
     Args:
-        order: whether messages of different pubends come in any order, or in that of their ticks.
+        order: the order of messages of different pubends: any, or the order of ticks.
         room_bytes: how many bytes of messages may wait for each pubend; a single message may be larger.
-        idle_s: after so many seconds without a message it asks.
+        idle_s: the seconds without a message after which it asks.
         may_consolidate: whether relays may acknowledge for it together with other readers.
     """
 
@@ -80,14 +80,14 @@ class Subend:
         """Receive a message from upstream.
 
         Raises:
-            DeliveryError: upstream has forgotten messages that the subend has not received; `take` still returns those
-                before them.
+            DeliveryError: upstream has forgotten messages that the subend has not received; `take` still returns
+                earlier messages.
             ProtocolError: there is no such pubend.
         """
         incoming = self._incoming.get(message.pubend)
         if incoming is None:
             raise ProtocolError(f"there is no pubend {message.pubend} of {len(self._incoming)}")
-        # The subend may have forgotten acknowledged ticks: the horizon then lies before them.
+        # If the subend has forgotten acknowledged ticks, the horizon is before them.
         if message.lost_end > incoming.horizon and message.lost_end > incoming.acknowledged.prefix_end:
             raise DeliveryError(
                 f"subscription {self._name!r} may have lost messages: it has had all of pubend {message.pubend} before "
@@ -122,7 +122,7 @@ class Subend:
         return any(incoming.has_new_acks for incoming in self._incoming.values())
 
     def acks(self) -> list[Upstream]:
-        """Return newly acknowledged ticks for each pubend that has some, at most the first `MOST_RANGES` ranges."""
+        """Return newly acknowledged ticks by pubend, at most the first `MOST_RANGES` ranges of each."""
         found: list[Upstream] = []
         everywhere: dict[str, tuple[Ranges, ...]] = {}
         for pubend, incoming in self._incoming.items():
@@ -139,7 +139,7 @@ class Subend:
         return self._incoming[pubend].acknowledged
 
     def reconnected(self) -> None:
-        """Record that the connection upstream is new and knows no earlier questions and acknowledgements."""
+        """Record that the connection upstream is new, so that earlier questions and acknowledgements may be lost."""
         for incoming in self._incoming.values():
             incoming.reconnected()
 
@@ -187,12 +187,12 @@ class _Incoming:
         self.horizon = known.next_missing(horizon)
         if self.horizon > horizon or known.end > known_end:
             self._heard_s = now_s
-        # A message about later ticks only is no answer, or the subend would ask for ever.
+        # A message about later ticks only is not an answer; otherwise the subend would ask forever.
         if self._asked is not None and self.horizon > self._asked:
             if self._is_timed and not self._in_vain:
                 self._trips.learn(now_s - self._asked_s)
             self._asked, self._in_vain, self._gap_s = None, 0, None
-        # A late or repeated answer leaves out only ticks that the subend has asked for since.
+        # A late or repeated answer lacks only ticks that the subend has asked for since.
         if message.more and not 0 < message.end <= horizon:
             self._is_behind = True
         if stream.data.bytes > self._room_bytes and len(stream.data) > 1:
@@ -212,7 +212,8 @@ class _Incoming:
         least = 0 if oldest is None else self._size_of(data[oldest])
         self.stream.forget_latest_data(max(self._room_bytes, least))
         self._look_again()
-        # The answer has no room beside the messages that wait for the reader: asking again before it reads is useless.
+        # The answer has no room beside the messages that wait for the reader. Asking again before the reader has read
+        # is useless.
         self._is_full = oldest is not None and oldest < self.horizon
 
     def _look_again(self) -> None:
@@ -223,7 +224,7 @@ class _Incoming:
     def take(self, horizon: int) -> list[Delivered]:
         data = self.stream.take(self._position, horizon) if horizon > self._position else []
         oldest = self.stream.data.oldest
-        # Silence waits for no other pubend: also a message that was filtered out is acknowledged at once.
+        # Silence does not wait for other pubends: a message that was filtered out is also acknowledged at once.
         horizon = max(horizon, self.horizon if oldest is None else min(self.horizon, oldest))
         if horizon <= self._position:
             return []
@@ -247,7 +248,7 @@ class _Incoming:
             self._acknowledge_silence()
 
     def _acknowledge_silence(self) -> None:
-        """If the reader has acknowledged all messages, acknowledge the silence behind the last one."""
+        """If the reader has acknowledged all messages, acknowledge the silence after the last message."""
         if not self._delivered and self._silent_from < self._position:
             self.acknowledged.add(self._silent_from, self._position)
             self._silent_from = self._position
@@ -296,9 +297,9 @@ class _Incoming:
 
     @property
     def _is_blocked(self) -> bool:
-        """True if messages behind a gap leave no room for those in it.
+        """True if messages behind a gap leave no room for the messages in the gap.
 
-        Messages before a gap do not count, they leave soon.
+        Messages before a gap do not count, since they leave soon.
         """
         return not (self._is_full or self._has_room) and self.horizon < (self.stream.data.latest or 0)
 

@@ -1,11 +1,11 @@
-"""A subend for a subscriber: it makes a snapshot and numbered messages, and acknowledges batches. No I/O.
+"""A subend for a subscriber: it delivers a snapshot and numbered messages, and acknowledges batches. No I/O.
 
 Invariants:
 
 - The messages of each partition begin with the frontiers at which the subscription continues; then each message comes
   once.
-- A move of the frontier is acknowledged once everything before it in its partition is. So a subscription continues at
-  the frontiers of its first unacknowledged batch, and every later move comes again.
+- A move of the frontier is acknowledged once everything before it in its partition is acknowledged. So a subscription
+  continues at the frontiers of its first unacknowledged batch, and every later move comes again.
 - A batch that a return of the job has made void counts as acknowledged. The return itself waits for the messages before
   it, and for the consumer, which may have kept void batches.
 """
@@ -24,7 +24,7 @@ from tidewheel.pubsub.protocol.fetched import Fetched
 
 
 class SubendStream(Subend):
-    """The messages of one reader, in the form that a subscriber expects."""
+    """The messages of one reader, in the form for a subscriber."""
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class _Partition:
     """The delivered messages of one partition, from the first unacknowledged one on.
 
     Attributes:
-        open: the ticks of the unacknowledged messages, in order, and of some acknowledged ones behind them.
-        batches: by tick, the time of an unacknowledged batch, or the message of a return.
+        open: the ticks of the unacknowledged messages, in order, and of some acknowledged messages after them.
+        batches: for each tick, the time of an unacknowledged batch, or the message of a return.
     """
 
     def __init__(self, last: int, frontiers: InitialFrontierSnapshot) -> None:
@@ -110,7 +110,7 @@ class _Partition:
         self._has_ended = not frontiers.lower
 
     def begin(self) -> list[Numbered]:
-        """Return the first messages: the snapshot and, if the partition has ended and that is acknowledged, the end."""
+        """Return the first messages: the snapshot and, if the end of the partition is acknowledged, the end."""
         snapshot = Numbered(self._last, self._frontiers)
         return [snapshot, Numbered(self._last + 1, PartitionEnded())] if self._has_ended else [snapshot]
 

@@ -1,4 +1,4 @@
-"""The state of one subscription at a pubend, and ranges of acknowledged ticks."""
+"""The state of one subscription at a pubend, and functions of ranges of acknowledged ticks."""
 
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -11,13 +11,13 @@ from tidewheel.pubsub.messages.tick_set import TickSet
 
 @dataclass(slots=True)
 class Subscription:
-    """The state of one subscription, as `Standing` describes it, and whether its reader is alive.
+    """The state of one subscription (see `Standing`) and of its reader.
 
     Attributes:
-        has_left: whether its reader has left. Late acknowledgements of it count until another reader takes over.
+        has_left: whether its reader has left. The reader's late acknowledgements count until another reader takes over.
         heard_s: the time of the last message of its reader, or of its relay.
         is_returning: whether a relay has lost its reader, which then has one lease to connect to another parent.
-        readers: if this stands for a relay, the readers behind it.
+        readers: if the subscription is a relay's, the readers behind the relay.
         progress: a number that changes when a reader behind the relay acknowledges more.
     """
 
@@ -54,5 +54,5 @@ def merged(one: tuple[Ranges, ...], other: tuple[Ranges, ...]) -> tuple[Ranges, 
 
 
 def prefix_end(ranges: Ranges) -> int:
-    """Return the first tick that is not in some ordered ranges."""
+    """Return the first tick that is not in the ordered ``ranges``."""
     return ranges[0][1] if ranges and ranges[0][0] == 0 else 0

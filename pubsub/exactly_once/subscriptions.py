@@ -1,6 +1,6 @@
 """The subscriptions of a pubend with a log: their acknowledged ticks and readers, and the logged state of durable ones.
 
-Only the newest reader of a subscription counts, since an earlier one does not know where the newest began.
+Only the newest reader of a subscription counts, since an earlier reader does not know where the newest began.
 `Subscriptions.subscribe` decides by the name and the reader:
 
 =============  ======================  ==============================  =============================================
@@ -16,8 +16,8 @@ abandoned      either                                                  continues
 =============  ======================  ==============================  =============================================
 
 A relay also has a subscription, which stands for all readers whose acknowledgements it consolidates. The pubend itself
-keeps messages for such a reader until the relay names it. It does so again for a lease after the relay stops naming it
-or is lost.
+keeps messages for such a reader until the relay names the reader. It does so again, for one lease, after the relay
+stops naming the reader or is lost.
 
 No I/O: methods return the entries to log, and the caller reports which are logged.
 
@@ -40,7 +40,8 @@ from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 
 MOST_LEFT = 100_000
-"""The largest number of readers that have left and are remembered, so that a relay's late message has no effect."""
+"""The largest number of remembered readers that have left. They are remembered so that a relay's late message about
+them has no effect."""
 
 
 class Subscriptions:
@@ -48,7 +49,7 @@ class Subscriptions:
 
     Attributes:
         known: the subscriptions and relays by name, without abandoned ones.
-        noted: the latest log entries of durable ones.
+        noted: the latest log entries of durable subscriptions.
     """
 
     def __init__(self, pubend: Pubend, standings: Mapping[str, Standing], where: str) -> None:
@@ -83,12 +84,12 @@ class Subscriptions:
         again: bool,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Begin a subscription, or continue the one of that name, and give it to a reader.
+        """Begin a subscription, or continue the existing one with this name, for a reader.
 
-        ``start`` is the first tick of a new subscription; by default the tick told next, 0 for all that is kept.
+        ``start`` is the first tick of a new subscription; by default the tick announced next, 0 for all kept messages.
         ``frontiers_at`` returns both frontiers before a kept tick. If the subscription is ``durable``, `due` returns
-        the entries to log. ``again`` says that this reader had it already: then ``start`` is the reader's first
-        unacknowledged tick, and ``acknowledged`` has what it has acknowledged.
+        the entries to log. With ``again``, this reader had the subscription already: ``start`` is its first
+        unacknowledged tick, and ``acknowledged`` has the ticks that it has acknowledged.
 
         Raises:
             DeliveryError: the reader cannot have its subscription back.
@@ -135,7 +136,7 @@ class Subscriptions:
         lost_end = pubend.fanout.lost_end
         if abandoned is not None and lost_end <= prefix_end(abandoned.ranges):
             return Subscription(TickSet(abandoned.ranges), abandoned.first, lost_end=abandoned.lost_end)
-        # A returning reader that does not state its position may need every message.
+        # A returning reader that does not send its position may need every message.
         begin = (0 if again else pubend.told_end) if start is None else start
         has_lost = (start or FOREVER) < lost_end or (abandoned is not None and not (again and start))
         return Subscription(TickSet([(0, max(begin, pubend.first_tick))]), lost_end=lost_end if has_lost else 0)
@@ -167,7 +168,7 @@ class Subscriptions:
             self.end(name)
 
     def end(self, name: str) -> None:
-        """End a subscription of any kind; do nothing if there is none of that name."""
+        """End a subscription of any kind; do nothing if there is none with this name."""
         self._release(name)
         self.known.pop(name, None)
         self._abandoned.pop(name, None)
@@ -180,10 +181,9 @@ class Subscriptions:
         self._abandoned[name] = standing
 
     def ack(self, ack: Ack | ConsolidatedAck, child: str = "") -> list[str]:
-        """Receive acknowledgements of a child.
+        """Receive acknowledgements of a child; return unknown readers, whose acknowledgements do not count.
 
-        Return the readers that are unknown, whose acknowledgements do not count. An empty name means that the child, a
-        relay, must name all readers behind it again.
+        An empty name in the result means that the child, a relay, must name all readers behind it again.
         """
         if isinstance(ack, ConsolidatedAck):
             return self._consolidate(child, ack)
@@ -240,9 +240,9 @@ class Subscriptions:
     # ------------------------------------------------------------------ the log
 
     def due(self) -> list[Cursor]:
-        """Return the entries to log now: those that must be logged, and acknowledgements of messages.
+        """Return the entries to log now: urgent entries, and acknowledgements of messages.
 
-        Acknowledgements of silence alone wait. The caller logs these entries before those that a later call returns.
+        Acknowledgements of silence alone wait. The caller logs these entries before the entries of a later call.
         """
         noted = {name: one for name in self._moved - self._must_note if (one := self.noted.get(name)) is not None}
         moved = [name for name, one in noted.items() if prefix_end(one.ranges) < self._pubend.message_end]
@@ -285,7 +285,7 @@ class Subscriptions:
 
     @property
     def needed_after_restart(self) -> int:
-        """The first tick whose messages a restart would need, by the entries that are durable."""
+        """The first tick whose messages a restart would need, according to the durable entries."""
         ends = (prefix_end(standing.ranges) for standing in self._on_disk.values() if not standing.is_abandoned)
         return min((end for end in ends if end < self._pubend.message_end), default=FOREVER)
 
@@ -299,7 +299,7 @@ class Subscriptions:
         return self._names.get(reader)
 
     def is_durable(self, name: str) -> bool:
-        """Tell whether a durable subscription of that name exists and is not abandoned."""
+        """Tell whether a durable subscription with this name exists and is not abandoned."""
         return name in self.known and self.known[name].is_durable
 
     @property

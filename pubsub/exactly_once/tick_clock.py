@@ -1,6 +1,6 @@
 """The clock of a pubend: it follows the real clock and the ticks of other pubends, and never goes back. No I/O.
 
-Only the speed of the real clock counts, not its time.
+Only the speed of the real clock matters, not its time.
 
 Source: Leslie Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978), rule IR2.
 """
@@ -31,5 +31,5 @@ class TickClock:
         return self._tick
 
     def reach(self, tick: int) -> None:
-        """Continue from a tick if it is later than the present one."""
+        """Continue from a tick if it is later than the current one."""
         self._tick = max(self._tick, tick)

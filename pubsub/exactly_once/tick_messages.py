@@ -11,8 +11,9 @@ _SPARE = 64
 class TickMessages(Generic[M]):
     """At most one message on each tick.
 
-    Complexity: O(1) to add the latest message; for another, O(log messages), and moving the later ones in memory. Other
-    calls are O(log messages + found or removed messages), amortised, if most removed messages are the oldest or latest.
+    Complexity: O(1) to add the latest message; for any other, O(log messages) and a move of the later messages in
+    memory. Other calls are O(log messages + found or removed messages), amortised, if most removed messages are the
+    oldest or latest.
 
     >>> messages = TickMessages[str]()
     >>> messages.add(7, "b", size_bytes=10), messages.add(3, "a", size_bytes=20)
@@ -54,7 +55,7 @@ class TickMessages(Generic[M]):
             del ticks[low:high]
         else:
             self._gone = high
-            # A removal moves the remaining ticks, so it waits until fewer remain than it removes.
+            # Removing from the lists moves the remaining entries, so it waits until fewer remain than it removes.
             if self._gone > _SPARE and 2 * self._gone > len(ticks):
                 del ticks[: self._gone]
                 self._gone = 0
@@ -68,10 +69,10 @@ class TickMessages(Generic[M]):
         return self._ticks[low : bisect_left(self._ticks, end, low)]
 
     def read(self, first: int, end: int, max_bytes: int, most: int) -> tuple[list[tuple[int, M]], int]:
-        """Return ticks and messages from ``first`` up to ``end``, in order, and the end of the range that they cover.
+        """Return ticks and messages from ``first`` up to ``end``, in order, and the end of the range read.
 
-        If the messages exceed ``max_bytes`` or ``most``, the covered range ends after the last returned message, of
-        which there is at least one. Complexity: O(log messages + returned messages).
+        If the messages exceed ``max_bytes`` or ``most``, the range ends after the last returned message; at least one
+        message is returned. Complexity: O(log messages + returned messages).
         """
         ticks, entries = self._ticks, self._entries
         found: list[tuple[int, M]] = []

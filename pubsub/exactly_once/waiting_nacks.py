@@ -1,10 +1,10 @@
-"""The nacks that a parent has yet to answer. No I/O, no clock.
+"""The nacks that a parent has not answered yet. No I/O, no clock.
 
 An answer takes some milliseconds, so the parent answers nacks in turn, when it has time (`host.background_turns`).
 Invariants:
 
-- A child waits for at most one answer of each pubend: a new nack replaces its earlier one. The nacks of a relay, which
-  asks for each tick once, are joined instead.
+- A child waits for at most one answer of each pubend: a new nack replaces the child's earlier one. The nacks of a
+  relay, which asks for each tick once, are joined instead.
 - The next answer is for the child that has waited longest.
 """
 
@@ -13,7 +13,7 @@ from tidewheel.pubsub.messages.tick_set import TickSet
 
 
 class WaitingNacks:
-    """The nacks of all children; false if there are none.
+    """The nacks of all children; it counts as false if there are none.
 
     >>> waiting = WaitingNacks()
     >>> for child, first in [("a", 3), ("b", 5), ("a", 4)]:

@@ -25,7 +25,7 @@ class LogMismatch(LogError):  # noqa: N818  it names what is so
     """The directory holds the log of another partition, or a log in another format.
 
     Args:
-        partitions: if only the number of partitions differs, the number that the log's topic has; otherwise None.
+        partitions: the number of partitions of the log's topic if only that number differs; otherwise None.
     """
 
     def __init__(self, message: str, *, path: Path | str | None = None, partitions: int | None = None) -> None:
@@ -34,18 +34,18 @@ class LogMismatch(LogError):  # noqa: N818  it names what is so
 
 
 class LogFull(LogError):  # noqa: N818  it names what happened
-    """The disk was full. Nothing of the failed write is logged, and the log continues once there is room."""
+    """The disk was full. No record of the failed write is logged, and the log continues once there is room."""
 
 
 class LogFailed(LogError):  # noqa: N818  it names what happened
     """A write failed. Durable records can still be read; to write, open the log again.
 
-    The records of that write may or may not be in the log.
+    The records of the failed write may or may not be in the log.
     """
 
 
 class LogTakenOver(LogFailed):
-    """Another publisher has opened the log in an object store, so this one writes nothing more."""
+    """Another publisher has opened the log in an object store, so this publisher can no longer write."""
 
 
 class StoreFailed(LogError):  # noqa: N818  it names what happened
@@ -53,7 +53,7 @@ class StoreFailed(LogError):  # noqa: N818  it names what happened
 
 
 class LogCorrupted(LogError):  # noqa: N818  it names what happened
-    """Durable bytes have changed on disk; the log returns none of them."""
+    """Durable bytes have changed on disk; the log does not return them."""
 
     def __init__(
         self, message: str, *, path: Path | str | None = None, offset: int | None = None, tick: int | None = None

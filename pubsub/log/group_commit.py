@@ -1,8 +1,8 @@
-"""Makes the entries of many callers durable, in groups, on one thread; without a thread for a log in memory.
+"""Makes the entries of many callers durable, in groups, on one thread (for a log in memory, without a thread).
 
-While one group is in fdatasync, the next one collects. Entries are logged in the order of submission, and each group
-completely or not at all. After an error no entries are accepted until `GroupCommit.resume`, since they would leave a
-gap.
+While one group is in fdatasync, the next group collects entries. Entries are logged in the order of submission, and
+each group completely or not at all. After an error no entries are accepted until `GroupCommit.resume`, since they would
+leave a gap.
 """
 
 import logging
@@ -19,7 +19,7 @@ from tidewheel.storage.log_records import HEAD_BYTES, Entry
 _LOG = logging.getLogger(__name__)
 
 Done: TypeAlias = Callable[[int | LogError], None]
-"""A callback on the committing thread, or within `submit`. It receives the last durable tick, or the error of these
+"""A callback, called on the committing thread or within `submit`, with the last durable tick, or the error of the
 entries.
 
 After `LogFull` the entries are not in the log, and the caller may submit them again.
@@ -44,7 +44,7 @@ class GroupCommit:
     """The only writer of a log until `close`.
 
     Args:
-        has_thread: whether a thread of its own writes; if not, `submit` does.
+        has_thread: whether a separate thread writes; otherwise `submit` writes.
     """
 
     def __init__(self, log: AnyLog, capacity_bytes: int = CAPACITY_BYTES, *, has_thread: bool = True) -> None:
@@ -67,11 +67,11 @@ class GroupCommit:
         Args:
             entries: their ticks do not decrease.
             done: called once, in the order of submission, unless `submit` returns False or raises.
-            snapshot: returns the state after these entries. It is called at once, but only if a new segment follows.
+            snapshot: returns the state after these entries. It is called within `submit`, if a new segment is due.
 
         Returns:
-            False if there is no room until ``done`` is called for earlier entries. If no entries wait, there is room
-            for any size.
+            False if there is no room until ``done`` is called for earlier entries. If no entries wait, there is always
+            room.
 
         Raises:
             LogFull: the disk was full; see `resume`.
@@ -115,7 +115,7 @@ class GroupCommit:
         """Log all waiting entries, call their callbacks, and end the thread.
 
         Raises:
-            LogError: this takes longer than ``timeout_s`` seconds. The thread continues, so the log cannot be closed
+            LogError: logging takes longer than ``timeout_s`` seconds. The thread continues, so the log cannot be closed
                 yet.
         """
         with self._changed:
@@ -149,7 +149,7 @@ class GroupCommit:
             return group
 
     def _tell(self, group: list[_Batch], outcome: int | LogError) -> None:
-        """Call the callbacks of a group and, after an error, those of all later entries too."""
+        """Call the callbacks of a group and, after an error, also those of all later entries."""
         with self._changed:
             if isinstance(outcome, LogError):
                 self._error = outcome

@@ -1,4 +1,4 @@
-"""The headers in the log of a topic: whose log it is, and where its records are."""
+"""The headers in the log of a topic: the identity of the log, and the places of its records."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +12,7 @@ H = TypeVar("H", bound=msgspec.Struct)
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
-    """The topic and partition that a log belongs to, which `Log` checks."""
+    """The topic and partition to which a log belongs; `Log` checks them."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class LogIdentity(msgspec.Struct, frozen=True):
         return f"topic {self.topic!r}, partition {self.partition} of {self.partitions}, with times of {self.domain}"
 
     def check(self, found: "LogIdentity", place: Path | str) -> None:
-        """Raise LogMismatch unless the log found in a place has this identity."""
+        """Raise LogMismatch unless ``found``, the identity of the log in ``place``, is this identity."""
         if found == self:
             return
         remedy, partitions = "give each a place of its own", None
@@ -44,7 +44,7 @@ class SegmentHeader(msgspec.Struct, frozen=True):
         tick_before: the tick of the last earlier record; -1 if there is none.
         bytes_before: the final size of the previous segment, or 0.
         begun_s: when the segment began, in seconds since 1970.
-        spare_bytes: the size of its file at first, which may have bytes of an old segment.
+        spare_bytes: the initial size of its file, which may have bytes of an old segment.
         area_bytes: the size of its payload area, between the header and the records.
     """
 

@@ -1,11 +1,11 @@
 """The objects of a log in an object store: their names and bytes; no I/O.
 
 An object has the records of one group commit, and its name is the next number. A *merged* object has all objects of one
-segment: from the one with its snapshot to the last before the next snapshot. Both begin with a header, as a file does
-(`storage/log_records.py`). The sizes in the header show whether an object was cut.
+segment: from the object with its snapshot to the last object before the next snapshot. Both kinds begin with a header,
+as a file does (`storage/log_records.py`). The sizes in the header show whether an object was truncated.
 
 The salt of a record is the number of its object. Its offset counts from the first record of the object. So records stay
-valid when objects are merged, and are valid in no other place.
+valid when objects are merged, and are not valid in any other place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,13 +23,13 @@ class ObjectHeader(msgspec.Struct, frozen=True):
     """The header of an object.
 
     Args:
-        first: the number of the first object that the log needs; earlier ones are removed.
+        first: the number of the first object that the log needs; earlier objects are removed.
         tick_before: the tick of the last earlier record; -1 if there is none.
         last_tick: the tick of its last record, or ``tick_before``.
         begun_s: when the object was made, in seconds since 1970.
         is_claim: whether it is the first object of its writer.
         snapshot: the state after all earlier records, if a segment begins here.
-        claims: with a snapshot: the numbers of all claims so far.
+        claims: the numbers of all claims so far, if there is a snapshot.
     """
 
     identity: LogIdentity
@@ -50,7 +50,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """An object of a segment, merged or not.
 
     Args:
-        last_tick: the tick of its last record; if it has none, of the last record before it.
+        last_tick: the tick of the last record in this object or, if it has none, in earlier objects.
     """
 
     number: int
@@ -75,7 +75,7 @@ class MergedHeader(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object found within some bytes: its header, and where its first record and its end are."""
+    """An object found within some bytes: its header, and the offsets of its first record and its end."""
 
     header: ObjectHeader
     records: int
@@ -99,7 +99,7 @@ def merged_name(pieces: Sequence[Piece]) -> str:
 
 
 def numbers_of(name: str) -> tuple[int, int] | None:
-    """Return the numbers of the first and last object that an object's name stands for; None for other names.
+    """Return the first and last number in the name of an object or merged object; None for other names.
 
     >>> numbers_of(object_name(7)), numbers_of(object_name(7) + "-" + object_name(9)), numbers_of("notes.txt")
     ((7, 7), (7, 9), None)
@@ -125,7 +125,7 @@ def records_of(data: bytes, start: int, piece: Piece, place: str) -> Iterator[Re
     """Yield the records of the object at ``start`` of ``data``, which must be ``piece``.
 
     Raises:
-        LogCorrupted: it is another object, or damaged.
+        LogCorrupted: the object is another one, or damaged.
     """
     found = decode_object(data, start, place)
     if found.piece(start) != piece or found.end > len(data):

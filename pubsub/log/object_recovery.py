@@ -1,10 +1,10 @@
-"""The recovery of a log from an object store: which objects it has.
+"""The recovery of a log from an object store: finding its objects.
 
-The newest object names the first needed one. All objects between them must exist, alone or merged; otherwise the log is
-damaged. An object is complete or missing, so there are no half-written ones. A dead writer may have left earlier
-objects, and objects that also exist merged.
+The newest object has the number of the first needed object. All objects between them must exist, alone or merged;
+otherwise the log is damaged. An object is either complete or missing, never half-written. A dead writer may have left
+earlier objects, and objects that also exist merged.
 
-If the newest object is missing, nothing notices: the store is trusted to keep what it has accepted.
+A missing newest object is not noticed: the store is trusted to keep objects that it has accepted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ class FoundObjects:
             self.segments[-1].add(piece)
 
     def follow(self, data: bytes) -> None:
-        """Add an object that another writer has put after all others."""
+        """Add an object that another writer has put after all objects found."""
         found = decode_object(data, 0, self.segments[-1].path)
         self.newest = found.header
         self.add(found.header, found.piece(0))
@@ -69,7 +69,7 @@ class FoundObjects:
 
 
 def has_objects(store: LogStore, url: str, identity: LogIdentity) -> bool:
-    """Tell whether there is a log, by looking at one object; raises as `find_objects` does."""
+    """Tell whether there is a log, by looking at one object; raise as `find_objects` does."""
     sizes = _listed(store)
     if sizes:
         _Headers(store, url, identity, sizes).header(_last(sizes))
@@ -139,7 +139,7 @@ def _chain(sizes: Mapping[str, int], url: str, first: int, last: int) -> list[st
 
 
 class _Headers:
-    """Reads the headers of objects, each once."""
+    """Reads the header of each object once."""
 
     def __init__(self, store: LogStore, url: str, identity: LogIdentity, sizes: Mapping[str, int]) -> None:
         self._store = store

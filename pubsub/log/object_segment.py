@@ -1,10 +1,10 @@
-"""One segment of a log in an object store: how its objects are read and merged.
+"""One segment of a log in an object store, whose objects are read and merged.
 
 Invariants:
 
-- A reader checks every object and record at each read, and returns only those that match.
-- Only complete segments are merged, and merging keeps the bytes of all objects. So every writer, even one that was
-  replaced, makes the same merged object. Readers look there for objects that are missing.
+- A reader checks every object and record at each read, and returns only undamaged records.
+- Only complete segments are merged, and merging keeps the bytes of all objects. So every writer, even a replaced one,
+  makes the same merged object. Readers look in the merged object for missing objects.
 """
 
 import sys
@@ -36,11 +36,11 @@ class LogStore(Objects, Protocol):
     """The objects of a log; every call may raise `StoreFailed`."""
 
     def read_part(self, name: str, start: int, size: int) -> bytes | None:
-        """Return up to ``size`` bytes of an object from ``start`` on, fewer at its end; None if it does not exist."""
+        """Return ``size`` bytes of an object from ``start`` on, or fewer at its end; None if it does not exist."""
 
 
 def at_once(call: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
-    """Make a call with each of several arguments, in parallel; return the results in order."""
+    """Call a function with each of several arguments, in parallel; return the results in order."""
     if len(arguments) < 2:
         return [call(argument) for argument in arguments]
     with ThreadPoolExecutor(min(_AT_ONCE, len(arguments))) as threads:
@@ -83,7 +83,7 @@ class ObjectSegment:
             self._forget_pieces(base)
 
     def add(self, piece: Piece) -> None:
-        """Add an object, which is durable."""
+        """Add a durable object."""
         self._pieces.append(piece)
         self.size += piece.size
         self.last_tick = piece.last_tick
@@ -117,7 +117,7 @@ class ObjectSegment:
         return [self._merged_name] if self._merged_name else [object_name(piece.number) for piece in self._pieces]
 
     def snapshot(self) -> bytes:
-        """Return the state before its first record.
+        """Return the state before the segment's first record.
 
         Raises:
             LogCorrupted: the object is damaged.
@@ -166,7 +166,7 @@ class ObjectSegment:
                 return whole
             if self.ended_s is None:
                 raise FileNotFoundError(self.path)
-        # A former writer may have merged them, too.
+        # A former writer may have merged the objects.
         base = len(self._merged_header(pieces)) if self.base is None else self.base
         start = base + sum(piece.size for piece in pieces[:place])
         name = merged_name(pieces)
@@ -180,10 +180,10 @@ class ObjectSegment:
         return encode_header(MergedHeader(self._identity, self.tick_before, self.begun_s, tuple(pieces)))
 
     def merge(self) -> list[str]:
-        """Put the merged object of this segment, which is complete; return the names that are no longer needed.
+        """Put the merged object of this segment, which is complete; return the names of objects no longer needed.
 
         Raises:
-            LogCorrupted: an object is damaged; it stays.
+            LogCorrupted: an object is damaged; it is not removed.
             FileNotFoundError: an object is missing.
             StoreFailed: the store failed.
         """

@@ -1,4 +1,4 @@
-"""The opening of a log in a directory of this node, or at a prefix of an object store."""
+"""Opening a log, in a directory of this node or at a prefix of an object store."""
 
 from pathlib import Path
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from tidewheel.storage.folder import open_store
 from tidewheel.storage.store_url import is_url
 
 AnyLog: TypeAlias = Log | StoreLog
-"""A log of either kind. Both have the same methods except those that make one."""
+"""A log of either kind. Both have the same methods, except for making a log."""
 
 _ANSWER_S = 40.0
 
@@ -33,8 +33,8 @@ def open_log(
     """Open the log of one partition; create it if it does not exist.
 
     ``place`` is a directory, or a URL such as ``s3://bucket/prefix``, for this log only. ``snapshot`` is the initial
-    state of a new log. A new segment is due after ``segment_bytes`` of records. If another process has the directory
-    open, this waits ``wait_s`` seconds for it; in a store, the other process loses the log at once.
+    state of a new log. A new segment is due after ``segment_bytes`` of records. If another process has the log open, a
+    directory's log waits for ``wait_s`` seconds; in an object store, the other process loses the log immediately.
 
     Raises:
         LogError: as `Log` and `StoreLog` do.
@@ -53,7 +53,9 @@ def open_log(
 
 
 def logged_partitions(place: Path | str, identity: LogIdentity) -> int:
-    """Return the number of partitions of the topic whose log is in a place; 0 if there is no log. Writes nothing.
+    """Return the number of partitions of the topic whose log is in ``place``; 0 if there is no log.
+
+    This writes nothing.
 
     Raises:
         LogError: the log cannot be read, or belongs to another topic.

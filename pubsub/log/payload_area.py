@@ -1,14 +1,14 @@
 """The payload area: the part of a segment in memory where a publisher receives large payloads.
 
-On a file system in memory, to write means to copy. To save the copy, a segment may begin with a mapped area. Payloads
-are received there, and records only refer to them.
+On a file system in memory, writing means copying. To save the copy, a segment may begin with a mapped area. Payloads
+are received into this area, and records only refer to them.
 
 Invariants:
 
-- The area has its own pages before it is mapped, and no program may cut the file before its end: a copy to a missing
-  page would end the process.
-- An area is reused only when nothing refers to memory that it has lent, such as a message in flight, or a child's
-  connection, which sends large payloads from the file.
+- The area's pages are allocated before it is mapped, and no program may truncate the file within the area: copying to a
+  missing page would end the process.
+- An area is reused only when nothing refers to its lent memory, neither a message in flight nor a child's connection,
+  which sends large payloads from the file.
 - A record is written after the payload that it refers to, so a payload that was received in part has no record.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, Final
 from tidewheel.transport.mapped_file import MappedFile, address_of
 
 LEAST_BYTES: Final = 1 << 15
-"""A payload with fewer bytes is copied: the search for its place takes as long."""
+"""A payload with fewer bytes is copied, since finding a place for it would take as long."""
 
 _ALIGNED: Final = 64
 _MOUNTS = Path("/proc/self/mounts")
@@ -41,7 +41,7 @@ class PayloadArea:
         self._begin = self._next = self._end = 0
 
     def open(self, begin: int, end: int) -> None:
-        """Lend the bytes of the file from offset ``begin`` up to ``end`` from now on."""
+        """From now on, lend the bytes of the file from offset ``begin`` up to ``end``."""
         with self._lock:
             assert not self.is_lent, "a message that is on its way would change"
             self._lent = []
@@ -49,7 +49,7 @@ class PayloadArea:
             self._end = end
 
     def lend(self, size: int) -> memoryview | None:
-        """Return ``size`` bytes to write to; None if there is no room, or ``size`` is too small to be worth it."""
+        """Return ``size`` writable bytes; None if there is no room, or ``size`` is less than `LEAST_BYTES`."""
         with self._lock:
             first = -(-self._next // _ALIGNED) * _ALIGNED
             if size < LEAST_BYTES or first + size > self._end:
@@ -69,17 +69,17 @@ class PayloadArea:
 
     @property
     def is_lent(self) -> bool:
-        """True if a view of lent bytes exists, or a closed connection may still send some."""
+        """True if a view of lent bytes exists, or a closed connection may still send such bytes."""
         return self._file.is_held or any(part() is not None for part in self._lent)
 
     def offset_of(self, part: Any) -> int | None:
-        """Return the offset in the file of a buffer that was lent; None for any other buffer."""
+        """Return the file offset of a lent buffer; None for any other buffer."""
         offset = address_of(part) - self._address
         return offset if self._begin <= offset < self._next else None
 
 
 def is_in_memory(directory: Path) -> bool:
-    """Tell whether a directory, even one not yet made, is on a file system in memory, as far as known."""
+    """Tell whether a directory, which need not exist yet, is known to be on a file system in memory."""
     try:
         mounts = [line.split() for line in _MOUNTS.read_text("utf-8").splitlines()]
     except OSError:

@@ -1,25 +1,26 @@
-"""The recovery of a log when it is opened: it tells complete records, unfinished writes and damage apart.
+"""The recovery of a log when it is opened, which distinguishes complete records, unfinished writes and damage.
 
-Each segment was durable before the next one began, and the next one's header has its size. In the last segment, some
-bytes are known to be durable:
+Each segment was durable before the next segment began, and the next segment's header has its size. In the last segment,
+some bytes are known to be durable:
 
 - the bytes that the mark counts (`MarkFile`), and
 - the bytes that a later complete record counts (``durable`` in `storage/log_records.py`).
 
-If the first incomplete record lies among these, the log is damaged: `LogCorrupted`. Otherwise the rest was never
+If the first incomplete record is among these bytes, the log is damaged: `LogCorrupted`. Otherwise the rest was never
 acknowledged, and is cut off.
 
-This tells a write that was cut at any byte from damage, with these exceptions:
+So an unfinished write, cut at any byte, is not taken for damage. Damage can be taken for an unfinished write in these
+cases:
 
-- After a loss of power the mark may be some seconds old. If the last synced group is also damaged or missing, it looks
-  like an unfinished write, since no later record counts it. So do several groups if only damaged or missing records
-  follow.
-- The same is true if the mark is removed or damaged; a damaged mark is warned of.
-- If the last segment is missing, this is not noticed if the mark is also old, damaged or removed. Nor is it if both log
-  and mark are missing.
+- After a loss of power the mark may be some seconds old. If the last synced group is also damaged or missing, no later
+  record counts it, so it looks like an unfinished write. The same holds for several groups if only damaged or missing
+  records follow them.
+- The same is true if the mark is removed or damaged; a damaged mark is logged as a warning.
+- A missing last segment is not noticed if the mark is also old, damaged or removed, or if the whole log is missing,
+  too.
 
-An overwritten file (`spare_segments.py`) keeps its length, and has invalid old records after the new ones. If their
-head is not complete they look like an unfinished write. So both are cut off, and only bytes that surely belong to the
+An overwritten file (`spare_segments.py`) keeps its length, and has invalid old records after the new ones. Old records
+without a complete head look like an unfinished write. So both are cut off, and only bytes that certainly belong to the
 log are counted.
 
 Readable bytes after the mark may be in memory only: after a failed sync the kernel considers the pages clean, and a
@@ -60,10 +61,10 @@ class Mark:
 
 
 class MarkFile:
-    """The file beside a log that has its mark.
+    """The file with a log's mark, in the log's directory.
 
-    The log writes it after each sync, but does not sync it. After a loss of power it may be old, but it never counts
-    bytes that are not durable.
+    The log writes the mark after each sync, but does not sync it. After a loss of power the mark may be old, but it
+    never counts bytes that are not durable.
     """
 
     def __init__(self, path: Path, files: Files) -> None:
@@ -137,7 +138,7 @@ def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> 
 
 
 def recover(segment: Segment, mark: Mark | None, descriptor: int, files: Files) -> int:
-    """Make the complete records of the last segment durable, cut off the rest, and return its size in bytes.
+    """Make the complete records of the last segment durable; cut off the rest and return the rest's size in bytes.
 
     The size does not count old bytes of another segment.
 

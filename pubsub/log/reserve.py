@@ -1,8 +1,8 @@
 """The reserve: disk space for urgent entries of a log.
 
 When a log has filled its disk, space becomes free when subscriptions acknowledge and segments are removed. But
-acknowledgements must first be durable. So the log keeps a file of allocated blocks, and frees some when an entry that
-is `Entry.is_urgent` finds no space. Only urgent entries shorten the file, one step at a time.
+acknowledgements must be durable first. So the log keeps a file of allocated blocks, and frees some of them when an
+urgent entry (`Entry.is_urgent`) finds no space. Only urgent entries shorten the file, one step at a time.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Final
 from tidewheel.storage.files import Files
 
 RESERVE_BYTES: Final = 1 << 20
-"""The size of the file, which is room for the positions of some thousand subscriptions."""
+"""The size of the file, enough for the positions of some thousand subscriptions."""
 
 _STEP_BYTES = 4096
 
@@ -23,7 +23,7 @@ class Reserve:
     """The reserve of one log; thread-safe.
 
     Args:
-        path: its file; it is created if missing, on a full disk later.
+        path: its file; it is created if missing, or later if the disk is full.
 
     Raises:
         OSError: the file cannot be opened.

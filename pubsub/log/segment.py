@@ -1,10 +1,10 @@
-"""One file of a log: its state, and how it is read.
+"""One file of a log, its state and its readers.
 
 Invariants:
 
 - A reader checks the checksum of a record at each read, and returns only records that match.
-- A file is open only while it is read, so a log may have any number of segments. A file that is removed meanwhile is
-  still read to its end.
+- A file is open only while it is read, so a log may have any number of segments. A file that is removed meanwhile can
+  still be read to its end.
 """
 
 import os
@@ -40,7 +40,7 @@ _USUAL_BYTES = 256
 _MOST_ENDS = 64
 
 READ_BYTES = 1 << 20
-"""The largest size of one read; only a larger record needs more."""
+"""The largest size of one read, unless a record is larger."""
 
 
 class Segment:
@@ -48,7 +48,7 @@ class Segment:
 
     Attributes:
         start: the offset of the first record.
-        area: the mapping of its file, while this process may write there.
+        area: the mapping of its file, as long as this process may write to it.
         begun_s: when it began, in seconds since 1970; ``ended_s`` is when the next segment began, None for the last
             segment.
         readers: how many readers have the file open; a removed file gets no new readers.
@@ -75,7 +75,7 @@ class Segment:
 
     @contextmanager
     def reading(self, size: int | None = None) -> Iterator["SegmentReader"]:
-        """Yield a reader; during the block the file keeps its content.
+        """Yield a reader; during the ``with`` block the file keeps its content.
 
         Raises:
             FileNotFoundError: the file was removed.
@@ -110,7 +110,7 @@ class Segment:
     def read(self, first_tick: int, found: list[Record], left: int, most: int = sys.maxsize) -> int:
         """Append about ``left`` bytes of records from ``first_tick`` on to ``found``; return how many bytes are left.
 
-        It appends all records of a tick or none: at least one tick if ``found`` is empty, otherwise at most about
+        Append all records of a tick or none of them: at least one tick if ``found`` is empty, otherwise at most about
         ``most`` records.
 
         Raises:
@@ -169,12 +169,12 @@ class SegmentReader:
         self._data_offset = 0
 
     def bytes_at(self, offset: int, least: int) -> tuple[bytes, int]:
-        """Return some bytes of the file and where ``offset`` is in them.
+        """Return bytes of the file, and the place of ``offset`` in them.
 
-        ``least`` bytes follow it, or fewer at the end.
+        At least ``least`` bytes follow that place, or fewer at the end of the file.
 
         Raises:
-            LogCorrupted: the disk does not return them.
+            LogCorrupted: the disk does not return the bytes.
         """
         start = offset - self._data_offset
         if start < 0 or start + least > len(self._data):
@@ -232,7 +232,7 @@ class SegmentReader:
         return payload
 
     def seek(self, first_tick: int) -> int:
-        """Return the offset of the first record at or after ``first_tick``; `size` if there is none.
+        """Return the offset of the first record at or after ``first_tick``; the segment's `size` if there is none.
 
         Raises:
             LogCorrupted: a record on the way has a damaged head.
@@ -248,11 +248,11 @@ class SegmentReader:
 
 
 class _SparseIndex:
-    """The offsets of some records of one segment, in order, always with the first record; thread-safe.
+    """The offsets of some records of one segment, in order, including the first record; thread-safe.
 
-    It also remembers the ends of the latest reads.
+    The index also remembers the ends of the latest reads.
 
-    Invariant: two neighbouring entries are less than ``spacing`` bytes plus one record apart.
+    Invariant: the distance of neighbouring entries is less than ``spacing`` bytes plus one record.
 
     >>> index = _SparseIndex(spacing=100)
     >>> for tick, offset in [(10, 50), (11, 149), (12, 151), (12, 250), (12, 260)]:

@@ -20,7 +20,7 @@ _NUMBERS_BYTES = 32
 
 
 class SegmentWriter:
-    """Appends to a segment that ends with a complete record, from one thread at a time.
+    """Appends to a segment that ends with a complete record; for one thread at a time.
 
     Attributes:
         written: the number of bytes written, durable or not.
@@ -38,7 +38,7 @@ class SegmentWriter:
         self.is_broken = False
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Write all records, or none if this raises.
+        """Write all records; if this raises, no record is written.
 
         Raises:
             ValueError: a tick decreases, or an entry is too large.
@@ -84,10 +84,10 @@ class SegmentWriter:
         self.is_broken = False
 
     def sync(self) -> bool:
-        """Make the appended records durable; return whether there were any.
+        """Make the appended records durable; return whether there were unsynced records.
 
         Raises:
-            OSError: the sync failed, or was useless since another program has removed the file.
+            OSError: the sync failed, or another program has removed the file.
         """
         segment = self.segment
         if self.written == segment.size:
@@ -158,7 +158,7 @@ def _reopen(spare: Path, path: Path, files: Files) -> int:
 
 
 def name_segment(path: Path, files: Files) -> None:
-    """Give a segment its final name durably; after an OSError it may or may not have that name."""
+    """Durably give a segment its final name; after an OSError it may or may not have that name."""
     files.rename(_temporary(path), path)
     files.sync_directory(path.parent)
 

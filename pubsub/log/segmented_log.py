@@ -3,10 +3,10 @@
 Invariants:
 
 - Readers receive a record only after a successful fdatasync.
-- The log has all entries of one `Log.append`; while they are not durable, all of them may be lost together.
-- After a failed fdatasync the log writes nothing more, since a second one could succeed although the kernel has dropped
-  the pages. When it is opened again, it finds out what it has (`recovery.py`).
-- A segment gets its name when its header is durable, and the segment before it is durable and complete.
+- The log has either all entries of one `Log.append` or, if they were lost before they were durable, none of them. -
+  After a failed fdatasync the log writes nothing more, since a second fdatasync could succeed although the kernel has
+  dropped the pages. Opening the log again finds out which records it has (`recovery.py`). - A segment gets its name
+  when its header is durable, and the previous segment is durable and complete.
 - Segments have consecutive numbers, and are removed durably, from the oldest on.
 
 Source: fsync(2); seed "Gryphon exactly-once", 2.2 "Pubends".
@@ -39,15 +39,15 @@ SEGMENT_BYTES = 16 << 20
 
 
 class Log(StoredSegments[Segment]):
-    """The log of one partition, in a directory; it is created if missing. Thread-safe; writers wait for a sync.
+    """The log of one partition, in a directory; created if missing. Thread-safe; writers wait for a sync.
 
     Args:
         segment_bytes: the bytes of records after which a new segment is due.
         is_in_memory: whether the directory is in memory, so that segments have payload areas.
-        wait_s: how many seconds to wait for another process that has the log open.
+        wait_s: the seconds to wait for another process that has the log open.
 
     Raises:
-        LogError: other users may write there.
+        LogError: other users may write to the directory.
         LogLocked: another process still has the log open.
         LogMismatch: the log has another identity.
         LogCorrupted: the log is damaged.
@@ -57,7 +57,7 @@ class Log(StoredSegments[Segment]):
     Complexity: opening reads the last segment.
 
     Attributes:
-        cut_bytes: the size of the unfinished write that opening has cut off.
+        cut_bytes: the size of the unfinished write that was cut off when the log was opened.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Log(StoredSegments[Segment]):
         return None if area is None else area.lend(size)
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Write records after all others, not yet durable.
+        """Write records after all others; they are not durable yet.
 
         Raises:
             ValueError: a tick decreases, or an entry is too large; nothing is written.
@@ -234,9 +234,9 @@ class Log(StoredSegments[Segment]):
             return False
 
     def trim(self, tick: int) -> int:
-        """Remove the segments that have only records before ``tick``, except the last; return their size in bytes.
+        """Remove the segments with only records before ``tick``, except the last segment; return their size in bytes.
 
-        It waits for the disk, but writers continue. Some files are kept to be overwritten.
+        This waits for the disk, but writers continue. Some files are kept, to be overwritten.
 
         Raises:
             LogError: a file could not be removed; its segment stays.

@@ -1,12 +1,12 @@
-"""Spare files: segments that are not needed any more, kept to be overwritten.
+"""Spare files: unneeded segments that are kept to be overwritten.
 
-Overwriting a file is cheaper than appending to one: its blocks are allocated, and an fdatasync need not store their
-sizes and places.
+Overwriting a file is cheaper than appending to one: its blocks are allocated, and an fdatasync need not store the
+file's size and the places of its blocks.
 
 Invariants:
 
-- A file is overwritten only when the removal of its name is durable, it has no reader, and no message in flight is in
-  its payload area.
+- A file is overwritten only when the removal of its name is durable, no reader has it open, and its payload area has no
+  message in flight.
 - Old bytes do not count: checksums of records begin with the salt of their segment (`storage/log_records.py`), and the
   header has the old size.
 - A log keeps no spare files while it is idle, or its disk is full.
@@ -32,7 +32,7 @@ _KEPT_S = 10.0
 
 
 class Spare(NamedTuple):
-    """A spare file, its mapping if it has one, and since when it is spare, by the monotonic clock."""
+    """A spare file, its mapping if it has one, and the monotonic time since which it is spare."""
 
     since_s: float
     path: Path
@@ -43,7 +43,7 @@ class SpareSegments:
     """The spare files of one log; thread-safe.
 
     Args:
-        directory: that of the log; old spare files in it are removed.
+        directory: the log's directory; old spare files in it are removed.
 
     Raises:
         OSError: a file cannot be removed.
@@ -60,7 +60,7 @@ class SpareSegments:
                 files.remove(path)
 
     def retire(self, segment: Segment) -> None:
-        """Remove the name of a segment durably, and keep or remove its file. No reader may open it any more.
+        """Remove the name of a segment durably, and keep or remove its file; no reader can open it any more.
 
         Raises:
             OSError: the segment may still have its name; the caller may try again.
@@ -98,7 +98,7 @@ class SpareSegments:
         return None
 
     def expire(self) -> None:
-        """Remove files that have not been used for long; call this regularly."""
+        """Remove files that have been spare for a long time; call this regularly."""
         self.free(_KEPT_S)
 
     def free(self, kept_s: float = 0.0) -> bool:

@@ -2,11 +2,11 @@
 
 Invariants:
 
-- It is a claimed log (`storage/numbered_log.py`): each number has one writer. To open the log puts a claim. The former
-  writer finds it in place of its own next object. Claims are never removed.
-- A record is durable once the store has answered for its object. Objects are put one after the other.
-- An object is removed only when a later one says that the log begins after it. So a missing object is never taken for a
-  removed one.
+- The log is a claimed log (`storage/numbered_log.py`): each number has one writer. Opening the log puts a claim, which
+  the former writer finds in place of its own next object. Claims are never removed.
+- A record is durable once the store has confirmed its object. Objects are put one after the other.
+- An object is removed only when a later object says that the log begins after it. So a missing object is never taken
+  for a removed one.
 
 Source: seed "Gryphon exactly-once", 2.2 "Pubends".
 """
@@ -34,16 +34,17 @@ from tidewheel.storage.numbered_log import Put
 _LOG = logging.getLogger(__name__)
 
 AGAIN = Retry(within_s=60.0, first_pause_s=0.1, longest_pause_s=2.0, jitter=0.5, on=StoreFailed)
-"""The default pauses before retries of a store that fails."""
+"""The default attempts at a call to a store that fails."""
 
 MOST_OBJECTS = 256
-"""The approximate number of objects in a segment: few to read at the opening, and few merged ones."""
+"""The approximate number of objects in a segment; it keeps both unmerged objects, which opening reads, and merged ones
+few."""
 
 _MOST_CLAIMS = 100
 
 
 class StoreLog(StoredSegments[ObjectSegment]):
-    """The log of one partition, created if missing; a former writer that is still alive cannot write any more.
+    """The log of one partition, created if missing; a former writer that is still alive can no longer write.
 
     Thread-safe; writers wait while an object is put.
 
@@ -51,7 +52,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         segment_bytes: the bytes of records after which a new segment is due.
 
     Raises:
-        LogTakenOver: others keep opening the log at the same time.
+        LogTakenOver: other writers keep opening the log at the same time.
         LogMismatch: the log has another identity.
         LogCorrupted: the log is damaged.
         LogFailed: the store fails, or accepts a second object of the same name.
@@ -92,8 +93,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         found: FoundObjects | None = None
         for _ in range(_MOST_CLAIMS):
             with suppress(ObjectsChanged):
-                # The earlier writer may put objects all the time: this reads only the next one, not the whole log
-                # again.
+                # The earlier writer may keep putting objects: this reads only the next object, not the whole log again.
                 lost_to = None if found is None else self._store.read(object_name(self._next))
                 if found is None or lost_to is None:
                     found = find_objects(self._store, self._url, self._identity)
@@ -157,7 +157,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         """Make the appended records durable with one object; return `last_tick`.
 
         Raises:
-            LogTakenOver: another writer has opened the log, which does not have these records.
+            LogTakenOver: another writer has opened the log; the log does not have these records.
             LogFailed: the store failed, now or before; these records may or may not be durable.
         """
         with self._writing:
@@ -167,7 +167,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
             return self.last_tick
 
     def begin_segment(self, snapshot: bytes) -> None:
-        """Make the appended records durable, and begin another segment; raises as `sync` does."""
+        """Make the appended records durable, and begin another segment; raise as `sync` does."""
         with self._writing:
             self.sync()
             self._put(snapshot)
@@ -245,9 +245,9 @@ class StoreLog(StoredSegments[ObjectSegment]):
         return False
 
     def trim(self, tick: int) -> int:
-        """Remove the segments that have only records before ``tick``, except the last; return their size in bytes.
+        """Remove the segments with only records before ``tick``, except the last segment; return their size in bytes.
 
-        It also merges objects of complete segments. It waits for the store, but writers continue.
+        This also merges objects of complete segments. It waits for the store, but writers continue.
 
         Raises:
             LogError: the store failed; some objects stay until a later call.

@@ -1,4 +1,4 @@
-"""The segments of a log: their sizes, how to read them, and how to remove the oldest.
+"""The segments of a log: their sizes, reading them, and removing the oldest.
 
 Readers work while another thread writes: each reads a copy of the list, up to the durable end.
 """
@@ -36,14 +36,14 @@ class Replay:
 
 
 _FIRST_READ_BYTES = 16 << 10
-"""The size of the first read of a segment: the state at its beginning has few records."""
+"""The size of the first read of a segment, since a state at its beginning needs few records."""
 
 CLOSE_S = 30.0
-"""The default time for which closing a log waits for another thread, in seconds."""
+"""The default seconds for which closing a log waits for another thread."""
 
 
 class StoredSegments(ABC, Generic[S]):
-    """A log in a directory or an object store: its segments, at least one, in order.
+    """A log in a directory or an object store: one or more segments, in order.
 
     Attributes:
         is_in_memory: whether the log is in memory, so that a sync does not wait.
@@ -63,7 +63,7 @@ class StoredSegments(ABC, Generic[S]):
         """Make the appended records durable; return `last_tick`."""
 
     def room_for(self, size: int) -> memoryview | None:
-        """Return memory of the log for a payload of ``size`` bytes; None if any memory will do."""
+        """Return memory of the log for a payload of ``size`` bytes; None if the caller should use its own memory."""
         return None
 
     def _check_usable(self) -> None:
@@ -74,7 +74,7 @@ class StoredSegments(ABC, Generic[S]):
         """Make the appended records durable, unless the log has failed, and close the log.
 
         Args:
-            timeout_s: how many seconds to wait for another thread that writes.
+            timeout_s: the seconds to wait for another thread that writes.
 
         Raises:
             LogFailed: records since the last `sync` may or may not be durable; the log is closed.
@@ -128,15 +128,16 @@ class StoredSegments(ABC, Generic[S]):
     def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
         """Return durable records at or after ``first_tick``, in order.
 
-        It returns all records of a tick or none, so the caller can continue after the last tick.
+        Return all records of a tick or none of them, so that the caller can continue after the last tick.
 
         Args:
             first_tick: the first wanted tick; removed records are skipped.
-            max_bytes: the approximate size; all records of the first tick are returned even if they exceed it.
+            max_bytes: the approximate size of the result; all records of the first tick are returned even if they
+                exceed it.
             most: the approximate number of records; object stores ignore it.
 
         Raises:
-            LogCorrupted: the records of the first tick are damaged, or behind damage.
+            LogCorrupted: the records of the first tick, or records before them, are damaged.
 
         Complexity: O(log records), plus 64 KiB of heads and the returned records; the first read of a segment reads all
         its heads.
@@ -164,11 +165,11 @@ class StoredSegments(ABC, Generic[S]):
         return found
 
     def snapshot_at(self, tick: int) -> Replay:
-        """Return how to restore the state after all durable records up to ``tick``.
+        """Return the snapshot and records from which to restore the state after all durable records up to ``tick``.
 
         Raises:
             LogError: the log begins after ``tick``.
-            LogCorrupted: the snapshot is damaged; reading the records may raise it too.
+            LogCorrupted: the snapshot is damaged; reading the records may raise it, too.
 
         Complexity: at most the records of one segment.
         """

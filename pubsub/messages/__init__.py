@@ -1,1 +1,1 @@
-"""The messages of topics, their bytes, and the events and epochs that subscribers make of them."""
+"""The messages of topics, their encoding, and the events and epochs that subscribers make from them."""

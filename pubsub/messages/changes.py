@@ -1,7 +1,7 @@
-"""Sums of changes: of encoded batches, for a publisher; of epochs as a table, for a subscriber.
+"""Sums of changes: of encoded batches, for a publisher; of epochs, as a table, for a subscriber.
 
-A change is a record and a count: a pair in a list, or a row of an Arrow table with a column ``diff``, as
-``Collection.changes`` makes them. Records are hashable; equal ones have one count.
+A change is a record and a count, as ``Collection.changes`` makes them: a pair in a list, or a row of an Arrow table
+with a column ``diff``. Records are hashable; the counts of equal records are added up.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,10 @@ def summed(time: Time, messages: Iterable[DataMessage]) -> DataMessage:
 
 
 def sum_of(batches: "list[list[tuple[Any, int]] | pa.Table]") -> "list[tuple[Any, int]] | pa.Table":
-    """Return the sum of batches of changes, all lists or all tables; raise DeliveryError if they have no changes."""
+    """Return the sum of batches of changes, all lists or all tables.
+
+    Raise DeliveryError for records that are not changes.
+    """
     try:
         if batches and is_arrow(batches[0]):
             return _sum_of_tables(batches)
@@ -58,7 +61,7 @@ def _sum_of_tables(tables: "list[pa.Table]") -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # Batches of several workers may differ in whether a column can be null, or has whole numbers only.
+    # Batches of several workers may differ in nullability, and in whether a column has only whole numbers.
     try:
         table = concatenate_tables([pa.concat_tables(tables, promote_options="permissive")]).unify_dictionaries()
     except pa.ArrowTypeError as error:
@@ -97,14 +100,14 @@ class PresentState:
         self._missing = ""
 
     def miss(self, why: str) -> None:
-        """Record that changes are missing, so that no later table is the present state."""
+        """Record that changes are missing, so that later sums are not the current state."""
         self._missing = why
 
     def add(self, epochs: Iterable[Epoch], *, lacks: bool = False) -> Any:
         """Add epochs; return the sum as a ``pyarrow.Table``: the columns of the records, and ``diff``.
 
         Records that are pairs have the columns ``key`` and ``value``; other records without columns have ``record``.
-        ``lacks`` says that the subscription did not receive the initial state, so there is no sum.
+        With ``lacks``, the subscription did not receive the initial state, so there is no sum.
 
         Complexity: O(records of the table), O(1) without new epochs.
 

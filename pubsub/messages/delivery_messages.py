@@ -1,7 +1,7 @@
 """The messages between pubends, relays and subends. Any may be lost, doubled, late or out of order.
 
-Knowledge goes downstream; nacks (questions for ticks) and acks (acknowledgements) go upstream. A repeated message does
-no harm.
+Knowledge goes downstream; nacks (questions for ticks) and acks (acknowledgements) go upstream. Repeated messages are
+harmless.
 
 Source: seed "Gryphon exactly-once", sections 2.1 and 3.
 """
@@ -18,31 +18,31 @@ from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Rejected
 
 RELAY_PREFIX: Final = "relay/"
-"""The prefix of the names of relays that are children."""
+"""The prefix of the names of children that are relays."""
 
 MOST_REPEATED_RANGES: Final = 100
-"""The most ranges of an acknowledgement that is repeated."""
+"""The largest number of ranges of an acknowledgement that is repeated."""
 
 MOST_ANSWERED: Final = 512
-"""The most messages in one answer, which take a few ms to read and send; the child asks for more."""
+"""The largest number of messages in one answer, which take a few ms to read and send; the child asks for more."""
 
 MOST_ANSWERED_BYTES: Final = 1024 * 1024
 """The approximate size limit of one answer; it may contain a single larger message."""
 
 JOINED_BYTES: Final = 64 * 1024
-"""A message of at least this size stays alone, or ends a joined one: joining it to more saves nothing noticeable."""
+"""A message of at least this size is sent alone, or ends a joined message: joining more messages to it saves little."""
 
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-"""A number, at least 0, that a decoder checks."""
+"""A number, at least 0; decoders check this."""
 
 Tick: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=FOREVER)]
-"""A tick, or the end of a range, that a decoder checks."""
+"""A tick, or the end of a range; decoders check this."""
 
 Ranges: TypeAlias = tuple[TickRange, ...]
 """Ticks, as ranges in order."""
 
 CheckedRanges: TypeAlias = tuple[tuple[Tick, Tick], ...]
-"""Ranges that a decoder checks; not for signatures of actors, which Ray pickles."""
+"""Ranges checked by decoders; not for signatures of actors, which Ray pickles."""
 
 
 class KnowledgeMessage(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
         data: the D ticks, in order, with their messages.
         more: whether this answer to a nack is cut short; the child asks again.
         lost_end: messages before this tick are forgotten; a reader that has not received them has lost them.
-        union: if the child is a relay that has asked for a union of filters, the digest of that union; else 0.
+        union: the digest of the union of filters that the child, a relay, has requested; 0 for any other child.
     """
 
     pubend: int
@@ -73,7 +73,7 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> int:
-        """The tick after the last that the message covers; 0 if it covers none."""
+        """The tick after the last tick that the message covers; 0 if it covers none."""
         final = self.final[-1][1] if self.final else 0
         return max(final, self.data[-1][0] + 1) if self.data else final
 
@@ -83,7 +83,7 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
 
     Attributes:
         ranges: the last range may have no end.
-        room_bytes: about how much room the child has; the answer has at least one message.
+        room_bytes: the approximate room of the child, in bytes; the answer has at least one message.
     """
 
     pubend: Number
@@ -95,8 +95,8 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
     """The ticks that subscriptions no longer need: for each subscription, the latest state of its acknowledgements.
 
     Attributes:
-        acks: the acknowledged ticks, by reader id; an entry without ticks says that the reader is alive.
-        everywhere: for a topic with several pubends, the acknowledged ticks at each, by reader id.
+        acks: the acknowledged ticks, by reader id; an entry without ticks only says that the reader is alive.
+        everywhere: for a topic with several pubends, the acknowledged ticks at each pubend, by reader id.
         may_consolidate: whether a relay may acknowledge for these readers together with others.
     """
 
@@ -107,7 +107,7 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
 
 
 class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
-    """The ticks that no reader behind a relay needs; `consolidation.py` says which readers these are.
+    """The ticks that no reader in a relay's set needs; see `consolidation.py`.
 
     Attributes:
         end: the readers have acknowledged all ticks before this one.
@@ -126,7 +126,7 @@ class Stranger(msgspec.Struct, frozen=True, array_like=True, tag="S"):
     """The answer to acknowledgements of an unknown reader, which may then subscribe again. Other readers ignore it.
 
     Attributes:
-        reader: its id; empty if a parent does not know a relay's readers, which the relay then has to name.
+        reader: the reader's id; empty if a parent does not know a relay's readers, and the relay must name them.
     """
 
     pubend: Number
@@ -140,12 +140,12 @@ class Begun:
     Attributes:
         told_end: the first tick that is not known yet.
         frontiers: both frontiers at its first unacknowledged tick.
-        first_frontiers: both frontiers where the subscription first began, which tell which epochs it receives
+        first_frontiers: both frontiers where the subscription first began. They determine which epochs it receives
             completely.
         lost_end: if not 0, messages before this tick are lost, and the subscription continues after them. It had no
-            reader for too long, or wants to begin earlier. A durable subscription tells every reader so, until one
-            acknowledges a tick or leaves.
-        everywhere: the acknowledged ticks at each pubend of the topic, as far as known.
+            reader for too long, or wants to begin earlier. Every new reader of a durable subscription gets this value,
+            until a reader acknowledges a tick or leaves.
+        everywhere: the known acknowledged ticks at each pubend of the topic.
     """
 
     acknowledged: CheckedRanges
@@ -161,7 +161,7 @@ Upstream: TypeAlias = Nack | Ack | ConsolidatedAck
 
 
 def repeated(child: str, ack: Ack) -> Ack:
-    """Return a child's acknowledgements in a form to repeat: long ones only say that the reader is alive."""
+    """Return a child's acknowledgements for repetition: entries with many ranges only say that the reader is alive."""
     ranges, everywhere = ack.acks[child], ack.everywhere.get(child, ())
     if sum(map(len, everywhere), len(ranges)) > MOST_REPEATED_RANGES:
         return Ack(ack.pubend, {child: ()})
@@ -169,7 +169,7 @@ def repeated(child: str, ack: Ack) -> Ack:
 
 
 def joined(told: Iterable[Downstream]) -> Iterator[Downstream]:
-    """Join consecutive knowledge messages that are not answers; yield them and all others in order.
+    """Join consecutive knowledge messages that are not answers; yield them and all other messages in order.
 
     Complexity: O(messages).
 

@@ -29,32 +29,36 @@ from tidewheel.pubsub.messages.encoded_message import (
 from tidewheel.pubsub.messages.wire import DataMessage
 
 Delivery: TypeAlias = Literal["best_effort", "exactly_once"]
-"""The guarantee of a topic. With ``"best_effort"``, subscribers receive messages that arrive during a connection."""
+"""The guarantee of a topic. With ``"best_effort"``, subscribers receive only messages published while they are
+connected."""
 
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
 """The policy of a publisher when more messages wait for a subscriber than the publisher keeps.
 
 ``"disconnect"`` disconnects the subscriber with an error. ``"drop_epochs"`` leaves out whole epochs and names them.
-``"block"`` makes the publishing dataflow and its sources wait, and disconnects a subscriber that long reads nothing.
+``"block"`` makes the publishing dataflow and its sources wait, and disconnects a subscriber that does not read for
+long.
 """
 
 BLOCK_LIMIT_S = 60.0
 
 
 class _UnfitRecord(ValueError):  # noqa: N818 - it names what is wrong
-    """A condition cannot be evaluated for a record; the message says why."""
+    """A condition cannot be evaluated for a record; the message has the reason."""
 
 
 class Where:
-    """A condition on records; equal pickles are equal, and ``one | other`` combines two.
+    """A condition on records.
+
+    Conditions with equal pickles are equal; ``one | other`` passes the records that either passes.
 
     Args:
         condition: a function of a record (a dict for a row of Arrow), or for tables an expression of `pyarrow.compute`,
             such as ``pc.field("n") > 1``.
 
     Raises:
-        DeliveryError: the condition is neither, or cannot be pickled.
+        DeliveryError: the condition is neither a function nor an expression, or cannot be pickled.
     """
 
     def __init__(self, condition: Callable[[Any], object] | Any) -> None:
@@ -76,9 +80,9 @@ class Where:
         return [cloudpickle.loads(pickled) for pickled in self._pickled]
 
     def of(self, message: DataMessage) -> DataMessage | None:
-        """Return the records that meet the condition: the message itself if all do, None if none does.
+        """Return the message with the records that meet the condition: unchanged if all do, None if none does.
 
-        Ends of substreams pass.
+        Ends of substreams always pass.
 
         Raises:
             DeliveryError: the condition raised, or does not fit this kind of batch.
@@ -138,19 +142,19 @@ def _may_be_of_signal(error: BaseException) -> bool:
 
 
 def _is_expression(condition: object) -> bool:
-    # An unpickled expression does not import pyarrow.compute.
+    # Unpickling an expression does not import pyarrow.compute.
     compute = sys.modules.get("pyarrow._compute")
     return compute is not None and isinstance(condition, compute.Expression)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """A filter: it passes the records that meet a condition, and messages without a batch."""
+    """A filter that passes the records that meet a condition, and messages without a batch."""
 
     where: Where
 
     def of(self, message: EncodedMessage) -> EncodedMessage | None:
-        """Return a message with the records that meet the condition: the message itself if all do, None if none does.
+        """Return the message with the records that meet the condition: unchanged if all do, None if none does.
 
         Raises:
             DeliveryError: the condition raised, or does not fit this kind of batch.
@@ -173,7 +177,7 @@ class DeliveryOptions:
     """The options that a subscriber sends to the publishers.
 
     Attributes:
-        block_limit_s: how many seconds it may block a publisher without reading.
+        block_limit_s: how many seconds the subscriber may block a publisher without reading.
 
     Raises:
         DeliveryError: the policy does not exist, or the limit is not a number of seconds.

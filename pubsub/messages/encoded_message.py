@@ -1,7 +1,7 @@
 """The encoding of batches and messages as bytes, from a worker to its publisher, the log and subscribers.
 
 A message has a head, which describes it, and a payload, the encoded batch: an Arrow IPC stream, or a pickle. The worker
-writes the head once. Publishers, relays and the log pass head and payload on. Publishers read heads; only filters and
+writes the head once. Publishers, relays and the log pass on head and payload. Publishers read heads; only filters and
 subscribers read payloads.
 
 ========  ==================================================================  =======
@@ -11,10 +11,10 @@ payload   the head, as msgpack: of a batch an array of its time, encoding,    le
           an empty one; of a notice one of the notice, or of nil              head
 ========  ==================================================================  =======
 
-A time is an integer, or an array of such times for a tuple. Other times, and notices, are pickled, each as an extension
-of type 1. An `InitialFrontierSnapshot` may have a long history, so it is pickled as the payload, and its head is nil.
+A time is an integer or, for a tuple, an array of times. Any other time, and each notice, is pickled as an extension of
+type 1. An `InitialFrontierSnapshot` may have a long history, so it is pickled as the payload, and its head is nil.
 
-Source: seed "Gryphon exactly-once", section 2.2, whose pubends log messages and serve them from there.
+Source: seed "Gryphon exactly-once", section 2.2, whose pubends log messages and serve them from the log.
 """
 
 import pickle
@@ -41,7 +41,7 @@ from tidewheel.transport.frames import LARGE, Payload, dumps, unpickled
 
 MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
 MOST_BYTES: Final = (1 << 32) - 1
-"""The largest size of a message: a record of the log has a length field of 4 bytes."""
+"""The largest size of a message, since a record of the log has a length field of 4 bytes."""
 
 _LENGTH = struct.Struct("<I")
 _PICKLED = 1
@@ -92,7 +92,7 @@ def _pickled(content: Any, reason: str, remedy: str) -> bytes:
 
 
 def decode_batch(message: DataMessage) -> Any:
-    """Return the batch in a message; Arrow comes back as a ``pyarrow.Table``.
+    """Return the batch in a message; Arrow batches become a ``pyarrow.Table``.
 
     Raises:
         DeliveryError: this process cannot decode the bytes, for example because it cannot import a class.
@@ -118,7 +118,7 @@ def decode_batch(message: DataMessage) -> Any:
 class Place(NamedTuple):
     """The identity of a batch: its time, and its ``number`` at that time.
 
-    It stays the same after a worker's restart.
+    The identity stays the same after a restart of the worker.
     """
 
     time: Time
@@ -126,14 +126,14 @@ class Place(NamedTuple):
 
 
 class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One encoded message, equal to others with the same bytes; only `decode` and `place_of` read its head."""
+    """One encoded message, equal to messages with the same bytes; only `decode` and `place_of` read its head."""
 
     head: bytes
     payload: Payload
 
     @classmethod
     def of(cls, content: Payload) -> "EncodedMessage":
-        """Return the message in some bytes; a large payload is a slice, which keeps the bytes alive.
+        """Return the message in ``content``; a large payload is a slice, which keeps the bytes alive.
 
         Raises:
             ProtocolError: the bytes are too short.
@@ -186,9 +186,9 @@ def size_of(message: EncodedMessage) -> int:
 
 
 def encode(message: Message, number: int | None = None) -> EncodedMessage:
-    """Return a message as bytes; a decoded one keeps its head.
+    """Encode a message; a decoded message keeps its head.
 
-    ``number`` is how many batches of the same time came before; with it, a batch gets a new head.
+    ``number`` is the number of earlier batches of the same time; if it is given, a batch gets a new head.
 
     >>> message = encode(DataMessage((3, 1), b"batch", "pickle", 7), number=2)
     >>> place_of(message), decode(EncodedMessage.of(b"".join(message.parts))).records
@@ -270,7 +270,7 @@ def check_size(message: EncodedMessage) -> None:
 
 
 def decode(message: EncodedMessage) -> Message:
-    """Return the encoded message, with the payload of a batch still encoded.
+    """Decode a message, except for the payload of a batch.
 
     Raises:
         ProtocolError: the head cannot be decoded.

@@ -35,7 +35,7 @@ class Batch:
         partition: the number of its partition.
         encoded: its message.
         counter: counts the batches that are decoded.
-        expected: the topic's name and the expected schema; None if any records will do.
+        expected: the topic's name and the expected schema; None to accept any records.
         number: the number of its message at its publisher.
     """
 
@@ -48,10 +48,10 @@ class Batch:
 
     @cached_property
     def data(self) -> Any:
-        """The batch as it was published: a list, a NumPy array or a ``pyarrow.Table``.
+        """The published batch: a list, a NumPy array or a ``pyarrow.Table``.
 
         Raises:
-            DeliveryError: this process cannot decode it.
+            DeliveryError: this process cannot decode the batch.
             SchemaMismatch: the batch does not have the schema of ``subscribe(..., schema=...)``.
         """
         self.counter.decoded += 1
@@ -80,7 +80,7 @@ class Batch:
 class SubstreamsEnded:
     """The end of substreams: no more records follow, unless a key is used again later.
 
-    All their records arrived before, from the same partition.
+    All records of the substreams have arrived before, from the same partition.
 
     Args:
         time: its epoch.
@@ -96,7 +96,7 @@ class SubstreamsEnded:
 
     @cached_property
     def keys(self) -> tuple[Any, ...]:
-        """The keys; raises DeliveryError if this process cannot decode them."""
+        """The keys; DeliveryError if this process cannot decode them."""
         return tuple(decode_batch(self.encoded))
 
 
@@ -124,9 +124,9 @@ class RolledBack:
     Args:
         partition: the number of the partition.
         number: the number of the last valid message.
-        frontier: earlier epochs are complete, without void batches.
+        frontier: epochs before it are complete, without void batches.
         at: the number of this message in the log. If the reader of a durable subscription dies before it asks for more,
-            the next reader receives this message and later ones again.
+            the next reader receives this message and later messages again.
     """
 
     partition: int
@@ -135,7 +135,7 @@ class RolledBack:
     at: int = 0
 
     def voids(self, batch: Batch | SubstreamsEnded) -> bool:
-        """Tell whether this makes an earlier batch or end void."""
+        """Tell whether this return makes an earlier batch or end void."""
         is_late = batch.partition == self.partition and batch.number > self.number
         return is_late and self.frontier.less_equal(batch.encoded.time)  # a batch of a state may be later
 
@@ -174,11 +174,11 @@ class Epoch:
     def ended(self) -> tuple[Any, ...]:
         """The keys of the substreams that end with this epoch.
 
-        Later epochs have no records of them, unless a key is reused. A topic with ``ends=True`` sends each end once,
-        with one epoch; other topics send none. With ``slow="drop_epochs"`` the ends of dropped epochs are lost, and
-        `Dropped` names these epochs. With ``where=``, the subscriber receives all ends, even of keys without records. A
-        reused key may occur several times. If a batch has the same ``partition`` as a message in ``ends`` and a greater
-        ``number``, its records belong to the next use of the key; iteration over events shows the order.
+        Later epochs have no records with these keys, unless a key is reused. A topic with ``ends=True`` sends each end
+        once, with one epoch; other topics send no ends. With ``slow="drop_epochs"`` the ends of dropped epochs are
+        lost, and `Dropped` names these epochs. With ``where=``, the subscriber receives all ends, even of keys without
+        records. A reused key may occur several times. If a batch has the same ``partition`` as a message in ``ends``
+        and a greater ``number``, its records belong to the next use of the key; iteration over events shows the order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("orders")
@@ -256,7 +256,7 @@ def _joined(batches: Sequence[Batch]) -> Any:
 
     if not batches:
         return pa.table({})
-    # Batches of several workers may differ in whether a column can be null, or in how wide indices of dictionaries are.
+    # Batches of several workers may differ in nullability and in the width of dictionary indices.
     tables = [batch.data for batch in batches]
     has_indices = any(map(pa.types.is_dictionary, tables[0].schema.types))
     return pa.concat_tables(tables, promote_options="permissive" if has_indices else "default")

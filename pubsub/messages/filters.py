@@ -1,13 +1,14 @@
 """The filters of children, and their union, which a relay requests from its parent; no I/O.
 
-A parent sends a relay only what the relay's children want. The rest is sent as silence, which is true only for these
-children. Invariants:
+A parent sends a relay only messages that the relay's children want. The others are sent as silence, which is true only
+for these children. Invariants:
 
 - The union has the filters of all children. It grows with a new child's filter. It shrinks only on demand, since each
   change makes a relay forget its knowledge.
-- A relay keeps knowledge of its present union only, and answers from that. For a new child it asks for the rest again.
+- A relay keeps knowledge of its current union only, and answers from it. For a new child it requests missing knowledge
+  again.
 - Knowledge of an earlier union goes only to children whose filters were in that union.
-- A filter that raises passes the message. The relay next to the child then tells the child why.
+- If a filter raises, the message passes. The relay next to the child then tells the child the reason.
 
 Source: seed "Gryphon exactly-once", sections 2.1 (silence) and 2.4 (filter edges).
 """
@@ -23,31 +24,34 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.transport.frames import dumps
 
 MOST_FILTERS: Final = 16
-"""The largest number of filters in a union; with more, a relay asks for everything."""
+"""The largest number of filters in a union; with more filters, a relay asks for everything."""
 
 MOST_UNION_BYTES: Final = 256 * 1024
-"""The largest size of the pickled filters of a union; with more, a relay asks for everything."""
+"""The largest size of the pickled filters of a union; with larger filters, a relay asks for everything."""
 
 _DIGEST_BYTES = 7
 _MOST_EARLIER = 8
 
 
 class Filter(Hashable, Protocol):
-    """A child's condition on messages; children with equal filters receive the same."""
+    """A child's condition on messages; children with equal filters receive the same messages."""
 
     def of(self, message: Any) -> Any:
-        """Return the message, a part of it, or None; an error cuts off the children with this filter, with a reason."""
+        """Return the message, a part of it, or None.
+
+        An error disconnects the children with this filter, with a reason.
+        """
 
     def __or__(self, other: Any) -> "Filter": ...
 
 
 def part_of(where: Filter, number: int, message: Any) -> Any:
-    """Return the part of a message that passes a child's filter, None if nothing does.
+    """Return the part of a message that passes a child's filter, None if nothing passes.
 
     ``number`` is the number or tick of the message, for the error.
 
     Raises:
-        DeliveryError: the filter raises; the error is for that child alone.
+        DeliveryError: the filter raises; the error is for this child alone.
     """
     try:
         return where.of(message)
@@ -66,7 +70,7 @@ Filters: TypeAlias = frozenset[Filter] | None
 
 @dataclass(frozen=True)
 class FilterUnion:
-    """A filter that passes what any filter of a relay's children passes.
+    """A filter that passes everything that passes any filter of a relay's children.
 
     Attributes:
         filters: the distinct filters, at most `MOST_FILTERS`; if there are none, nothing passes.
@@ -76,7 +80,10 @@ class FilterUnion:
     digest: int
 
     def of(self, message: Any) -> Any:
-        """Return the part of a message that passes any of the filters, or None; all of it if a filter raises."""
+        """Return the part of a message that passes any of the filters, or None.
+
+        If a filter raises, return the whole message.
+        """
         try:
             return self._together.of(message) if self.filters else None
         except Exception:  # noqa: BLE001 - the relay next to the child applies the filter again, and reports the error
@@ -94,7 +101,7 @@ class FilterUnion:
 def union_of(filters: Iterable[Filter | None]) -> FilterUnion | None:
     """Return the union of filters and unions; None passes everything.
 
-    It is None if one of them passes everything, or the union would be too large.
+    The union is None if one of them passes everything, or the union would be too large.
     """
     found = set[Filter]()
     for one in filters:
@@ -110,7 +117,7 @@ def union_of(filters: Iterable[Filter | None]) -> FilterUnion | None:
 
 
 def has_all(filters: Filters, where: Filter | None) -> bool:
-    """Tell whether knowledge of a union is valid for a child with the filter ``where``."""
+    """Tell whether knowledge for a union of filters is also for a child with the filter ``where``."""
     if filters is None or where is None:
         return filters is None
     return where.filters <= filters if isinstance(where, FilterUnion) else where in filters
@@ -120,8 +127,8 @@ class Wanted:
     """The union of the filters of a relay's children; before the first `shrink` it passes everything.
 
     Attributes:
-        union: the present union; None passes everything.
-        is_due: whether the parents must be told.
+        union: the current union; None passes everything.
+        is_due: whether the union must be sent to the parents.
 
     >>> wanted = Wanted()
     >>> wanted.shrink(), wanted.union == union_of([])
@@ -142,7 +149,7 @@ class Wanted:
         return self.union is not None and not has_all(self.union.filters, where) and self.shrink()
 
     def leave(self, child: str) -> None:
-        """Remove a child; its filter stays in the union until that shrinks."""
+        """Remove a child; the union keeps its filter until the next `shrink`."""
         self._children.pop(child, None)
 
     def shrink(self) -> bool:
@@ -163,5 +170,5 @@ class Wanted:
 
 
 def digest_of(where: Filter | None) -> int:
-    """Return the digest that knowledge for a child with this filter has; 0 unless the filter is a union."""
+    """Return the digest in knowledge for a child with this filter; 0 unless the filter is a union."""
     return where.digest if isinstance(where, FilterUnion) else 0

@@ -10,8 +10,8 @@ message                  head, as msgpack                                       
 `Join`                   the name, and the filter, pickled                           none
 =======================  ==========================================================  =================================
 
-A publisher without a log numbers its messages, and sends a number in place of a tick. Messages stay encoded on their
-way. Of a child's messages only the filter is unpickled. Ranges of ticks are checked here.
+A publisher without a log numbers its messages, and sends a number in place of a tick. Messages stay encoded. Only the
+filter in a child's messages is unpickled. Ranges of ticks are checked here.
 """
 
 from collections.abc import Iterable, Iterator
@@ -50,18 +50,18 @@ MOST_PAYLOAD_BYTES: Final = 1 << 33
 """The largest payload of a frame: the largest message plus the largest room of a reader."""
 
 MOST_NACKED_RANGES: Final = 10_000
-"""The most ranges in all waiting nacks. Above it, only the newest nack stays; the child repeats the others."""
+"""The largest number of ranges in all waiting nacks. Above it, only the newest nack stays; the child repeats the
+others."""
 
 _EACH_BYTES = 64
-"""The size that counts for each message beside its payload."""
+"""The bytes counted for each message in addition to its payload."""
 
 
 class Join(msgspec.Struct, frozen=True):
     """The first message of a child; the child repeats it when its filter changes.
 
     Attributes:
-        awaits_silence: whether it needs to hear of silence soon, as relays do, and subscribers in total order or with a
-            filter.
+        awaits_silence: whether it needs silence soon: relays do, and subscribers in total order or with a filter.
     """
 
     name: str
@@ -138,7 +138,7 @@ def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
 
 
 def decode_downstream(head: Payload, payload: Payload) -> Told:
-    """Return the message to a child in a frame; large messages are slices of the payload.
+    """Decode a message to a child; large messages are slices of the payload.
 
     Raises:
         ProtocolError: the frame holds no such message.
@@ -155,7 +155,7 @@ def decode_downstream(head: Payload, payload: Payload) -> Told:
 
 
 def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:
-    """Return the message from a child in a frame.
+    """Decode a message from a child.
 
     Raises:
         ProtocolError: the frame holds no such message.
@@ -204,9 +204,9 @@ def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> 
 
 
 class Unsaid:
-    """The messages that a relay or subend has yet to send to its parent; false if there are none.
+    """The unsent messages of a relay or subend to its parent; it counts as false if there are none.
 
-    The newest acknowledgements of a subscription replace earlier ones, and nacks of one pubend are joined.
+    New acknowledgements of a subscription replace earlier ones, and nacks of one pubend are joined.
     """
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ class Unsaid:
         return bool(self._join or self._nacks or self._acks or self._consolidated)
 
     def add(self, message: ChildMessage) -> None:
-        """Add a message, and drop those that it replaces."""
+        """Add a message, and drop the messages that it replaces."""
         match message:
             case Join():
                 self._join = message

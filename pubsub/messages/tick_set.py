@@ -27,8 +27,8 @@ def check_range(first: int, end: int) -> None:
 class TickSet:
     """A mutable set of ticks, as ordered, separate ranges.
 
-    Complexity: O(log ranges) for a look-up. A change is O(1) at the end, where most ticks come; elsewhere O(log ranges
-    + touched ranges), and moving the later ranges in memory. Invalid ranges raise `ProtocolError`.
+    Complexity: O(log ranges) for a look-up. A change is O(1) at the end, where most ticks are; elsewhere O(log ranges +
+    touched ranges) and a move of the later ranges in memory. Invalid ranges raise `ProtocolError`.
 
     >>> ticks = TickSet([(0, 10), (20, 30)])
     >>> ticks.add(10, 15)
@@ -40,8 +40,8 @@ class TickSet:
     __slots__ = ("_bounds",)
 
     def __init__(self, ranges: Iterable[TickRange] = ()) -> None:
-        # First tick, end, first tick, end, and so on, each greater than the one before. So the number of bounds at or
-        # before a tick is odd if the tick is in the set.
+        # First tick, end, first tick, end, and so on, in ascending order. So a tick is in the set if the number of
+        # bounds at or before it is odd.
         self._bounds: list[int] = []
         self.update(ranges)
 
@@ -75,7 +75,8 @@ class TickSet:
         bounds = self._bounds
         low = bisect_left(bounds, first)
         high = bisect_right(bounds, end, low)
-        # If the ticks beside the range have its state, both become one range, without a bound between them.
+        # If neighbouring ticks have the same state as the range, they become one range with it, without a bound
+        # between.
         bounds[low:high] = ([first] if low & 1 == inside else []) + ([end] if high & 1 == inside else [])
 
     # Questions
@@ -127,7 +128,7 @@ class TickSet:
 
     @property
     def end(self) -> int:
-        """The tick after the last; 0 if the set is empty, `FOREVER` if it has no end."""
+        """The tick after the last tick; 0 if the set is empty, `FOREVER` if it has no end."""
         return self._bounds[-1] if self._bounds else 0
 
     def __iter__(self) -> Iterator[TickRange]:
@@ -151,9 +152,9 @@ class TickSet:
     # New sets
 
     def intersection(self, other: "TickSet") -> "TickSet":
-        """Return the ticks in both sets; O(fewer ranges * log of more + ranges of the result)."""
+        """Return the ticks in both sets; O(m log n + ranges of the result) for m and n ranges, m <= n."""
         small, large = sorted((self, other), key=len)
-        # Ranges of one set do not touch, so their parts do not either.
+        # Ranges of one set do not touch each other, so their parts do not, either.
         return TickSet(part for first, end in small for part in large.ranges(first, end))
 
     def difference(self, other: "TickSet") -> "TickSet":
@@ -162,7 +163,7 @@ class TickSet:
 
 
 def gaps(first: int, end: int, ticks: Iterable[int]) -> tuple[TickRange, ...]:
-    """Return the parts of a range between ``ticks``, which are ordered and lie in it."""
+    """Return the parts of a range between ``ticks``, which are in the range and in order."""
     found = []
     for tick in ticks:
         if first < tick:

@@ -1,7 +1,7 @@
-"""The schema of a topic's records, and how it is compared with batches and other schemas.
+"""The schema of a topic's records, and its comparison with batches and other schemas.
 
-The publisher checks each batch. A subscriber does so only if the topic declares no schema. The catalog and subscribers
-can read a `DeclaredSchema` without the user's classes and without Arrow.
+The publisher checks each batch. A subscriber checks batches only if the topic declares no schema. The catalog and
+subscribers can read a `DeclaredSchema` without the user's classes and without Arrow.
 """
 
 import sys
@@ -16,7 +16,7 @@ from tidewheel.batches.batches import is_arrow, is_schema, shown, type_of_values
 from tidewheel.pubsub.errors import DeliveryError, SchemaMismatch
 
 _ALSO: dict[Any, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
-"""The classes that may stand for a type: by PEP 484, an int is a float."""
+"""The classes accepted for a type: by PEP 484, an int is accepted for a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class DeclaredSchema:
     """The declared schema of a topic, in values that every process can read.
 
     Args:
-        text: for people, such as ``int`` or ``(word: string, n: int64)``.
+        text: the schema for people, such as ``int`` or ``(word: string, n: int64)``.
         arrow: an encoded Arrow schema; None if the schema is a Python type.
-        classes: for each permitted class, its name and those of its base classes.
+        classes: for each permitted class, its name and the names of its base classes.
     """
 
     text: str
@@ -53,7 +53,7 @@ class TopicSchema(ABC):
 
     @abstractmethod
     def mismatch(self, batch: Any) -> str | None:
-        """Return in words how a batch differs from this schema; None if it has the schema."""
+        """Describe how a batch differs from this schema; return None if it does not."""
 
     @abstractmethod
     def takes(self, declared: DeclaredSchema) -> bool:
@@ -69,7 +69,7 @@ def topic_schema(said: Any) -> TopicSchema:
     True
 
     Raises:
-        DeliveryError: the argument is neither of the two.
+        DeliveryError: the argument is neither a schema nor a type.
     """
     if is_schema(said):
         return ArrowSchema(said)
@@ -120,7 +120,7 @@ class RecordSchema(TopicSchema):
         self._fitting: set[type] = set()
 
     def mismatch(self, batch: Any) -> str | None:
-        """Describe the first record that is not of one of the classes; O(records), about 20 ns each."""
+        """Describe the first record of another class; O(records), about 20 ns each."""
         kinds = _kinds(batch)
         if kinds <= self._fitting:
             return None
@@ -170,7 +170,7 @@ def _kinds_of_array(array: Any) -> set[type]:
         return _distinct(array.tolist())
     import numpy as np
 
-    # All elements have the type of a zero; an existing element may have no value, as NaT.
+    # All elements have the type of a zero element; an existing element may be without value, as NaT is.
     return {type(np.zeros(1, array.dtype).tolist()[0])}
 
 
@@ -195,7 +195,7 @@ def _loaded(full_name: str) -> type | None:
 
 
 def classes_of(kind: Any) -> tuple[type, ...]:
-    """Return the classes that a type stands for, as `isinstance` sees them: a bool is an int.
+    """Return the classes of a type, for `isinstance`: a bool is an int.
 
     For ``tuple[str, int]`` the elements are not checked.
 
@@ -227,7 +227,7 @@ def classes_of(kind: Any) -> tuple[type, ...]:
 
 
 def name_of(kind: Any) -> str:
-    """Return a type's name in Python: ``int``, ``tuple[str, int]``, ``shop.orders.Order``.
+    """Return a type's name in Python, such as ``int``, ``tuple[str, int]`` or ``shop.orders.Order``.
 
     >>> name_of(int), name_of(tuple[str, int])
     ('int', 'tuple[str, int]')

@@ -1,8 +1,8 @@
 """The messages between a publisher and its subscribers.
 
 A subscriber first receives an `InitialFrontierSnapshot`. Then it receives `DataMessage` and `LowerFrontierUpdate` in
-the order in which the publisher has received them, `EpochsDropped` in place of dropped data, and `WentBack` when the
-job returns to a snapshot. The last message is `PartitionEnded`, `Failed` or `Rejected`.
+the order of the worker, `EpochsDropped` in place of dropped data, and `WentBack` when the job returns to a snapshot.
+The last message is `PartitionEnded`, `Failed` or `Rejected`.
 
 Times are hashable and picklable values; `encoded_message` encodes them. The payload of a `DataMessage` stays encoded
 until its time passes the subscriber's filter.
@@ -19,15 +19,15 @@ from tidewheel.progress import Time
 from tidewheel.transport.frames import Payload
 
 Encoding: TypeAlias = Literal["arrow", "pickle", "ends"]
-"""The encoding of a payload: an Arrow IPC stream, a pickle of protocol 5, or such a pickle of the keys of ends."""
+"""The encoding of a payload: an Arrow IPC stream, a pickle of protocol 5, or (``"ends"``) such a pickle of keys."""
 
 
 class Generation(NamedTuple):
     """A generation: all messages of a job between two returns to a snapshot, or from its start to the first return.
 
     Attributes:
-        number: how many returns and restarts came before, with the same log.
-        complete: the frontier of all logs of the topic when it began; empty without a log.
+        number: the number of earlier returns and restarts, with the same log.
+        complete: the frontier of all logs of the topic when the generation began; empty without a log.
     """
 
     number: int = 0
@@ -39,11 +39,11 @@ FIRST: Final = Generation()
 
 @dataclass(frozen=True, slots=True)
 class WorkerPosition:
-    """The position where a worker begins to send; its first message to its publisher.
+    """The position at which a worker begins to send; the worker's first message to its publisher.
 
     Attributes:
         sent: for each time that the frontier has not passed, the number of batches sent.
-        number: the number of the publisher's last message before; -1 if there is none.
+        number: the number of the publisher's last earlier message; -1 if there is none.
     """
 
     lower: list[Time]
@@ -57,10 +57,10 @@ class WorkerPosition:
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
     """Both frontiers of a partition when a subscription begins. This is the first message, sent once.
 
-    ``generation`` is the number of the job's returns. The worker had passed the epochs up to ``passed`` before a
-    return, so it may have sent parts of them before. If a new publisher without a log replaces a dead one, ``standing``
-    is the number of the last valid message; for the dead one's subscribers this is a `WentBack`. For a topic with
-    history, ``history`` has all changes so far.
+    ``generation`` is the number of the job's returns. Before a return, the worker had passed the epochs up to
+    ``passed``, so it may have sent parts of them. If a new publisher without a log replaces a dead one, ``standing`` is
+    the number of the last valid message; the dead publisher's subscribers take this message for a `WentBack`. For a
+    topic with history, ``history`` has all changes so far.
     """
 
     lower: list[Time]
@@ -74,7 +74,7 @@ class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
 class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
     """An indivisible change of the lower frontier: +1 for a time that enters it, -1 for a time that leaves it.
 
-    If it was decoded, it keeps its ``head``, to be passed on.
+    A decoded message keeps its ``head``, to be passed on.
     """
 
     updates: list[tuple[Time, int]]
@@ -96,7 +96,7 @@ class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
 class DataMessage(msgspec.Struct, frozen=True, eq=False):
     """One encoded batch of ``records`` records at ``time``, or keys of ended substreams.
 
-    If it was decoded, it keeps its ``head``, to be passed on.
+    A decoded message keeps its ``head``, to be passed on.
     """
 
     time: Time
@@ -125,8 +125,8 @@ class DataMessage(msgspec.Struct, frozen=True, eq=False):
 class History(msgspec.Struct, frozen=True):
     """All changes of one partition so far, for a new subscriber.
 
-    ``as_of`` is the last complete epoch with changes; empty if there is none. Each message has its number. Messages of
-    complete epochs, often one sum, have the number -1, since they never become void.
+    ``as_of`` has the last complete epoch with changes; it is empty if there is none. Each message comes with its
+    number. Messages of complete epochs, often one sum, have the number -1, since they never become void.
     """
 
     as_of: tuple[Time, ...]
@@ -142,10 +142,10 @@ class EpochsDropped(msgspec.Struct, frozen=True):
 class WentBack(msgspec.Struct, frozen=True):
     """The job has returned to a snapshot, and the lower frontier to ``lower``.
 
-    Messages after ``number`` are void; later ones have a new ``generation``, which began with the topic's frontier
-    ``complete``. For a topic with a log, ``standing`` says how many batches of each epoch are valid; epochs before
-    ``lower`` are then complete and have no void batches. In a partial order, ``passed`` is the worker's frontier,
-    unless it is before ``lower``.
+    Earlier messages with a number after ``number`` are void; later messages have a new ``generation``, which began with
+    the topic's frontier ``complete``. For a topic with a log, ``standing`` has the number of valid batches of each
+    epoch; epochs before ``lower`` are then complete and have no void batches. In a partial order, ``passed`` is the
+    worker's frontier, unless it is before ``lower``.
     """
 
     generation: int
@@ -168,9 +168,9 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
-    """The publisher cuts off a child, which fell too far behind, was away too long, or has a condition that failed.
+    """The publisher disconnects a child, which fell too far behind, was away too long, or has a condition that failed.
 
-    It is the child's last message, and has no number.
+    This is the child's last message, and has no number.
     """
 
     pubend: Annotated[int, msgspec.Meta(ge=0)]
@@ -193,7 +193,7 @@ LastMessage: TypeAlias = PartitionEnded | Failed | Rejected
 """The last message of a partition to a subscriber."""
 
 Notice: TypeAlias = InitialFrontierSnapshot | EpochsDropped | WentBack | Failed
-"""A message of a publisher without a log about its subscriber, beside the published messages."""
+"""A message to a subscriber of a publisher without a log, in addition to the published messages."""
 
 FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
 """A message of a worker to its publisher, which passes it on unchanged."""
@@ -203,8 +203,8 @@ class Numbered(msgspec.Struct, frozen=True):
     """A message with its number at its publisher, as a subscriber receives it.
 
     A publisher numbers its messages from 1; a snapshot has the number of the last message that it includes, or 0. So
-    numbers rise by one, wherever a subscriber has joined. ``skipped`` is how many messages right before were left out
-    by the subscriber's condition or policy. `Failed` and `Rejected` may follow any gap.
+    numbers rise by one, whenever a subscriber has joined. ``skipped`` is the number of messages right before this one
+    that the subscriber's condition or policy has left out. `Failed` and `Rejected` may follow any gap.
     """
 
     sequence: int

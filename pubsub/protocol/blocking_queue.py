@@ -6,12 +6,12 @@ from tidewheel.pubsub.protocol.posted import Posted
 
 
 class BlockingQueue(OutgoingQueue):
-    """Accepts every message, and tells when it is full, so that the publisher offers no more.
+    """Accepts every message, and tells when it is full, so that the publisher offers no more messages.
 
-    It is full from the moment when the capacity is exceeded until at most half of it is used.
+    The queue is full from the moment when it exceeds its capacity until it uses at most half of it.
 
     Attributes:
-        block_limit_s: how many seconds the queue may be full while the subscriber takes nothing.
+        block_limit_s: how many seconds the queue may be full while the subscriber takes no messages.
     """
 
     def __init__(self, capacity_bytes: int, options: DeliveryOptions, partition: int = 0) -> None:

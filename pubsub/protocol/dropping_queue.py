@@ -1,7 +1,7 @@
 """The queue of a subscriber that drops whole epochs: the policy ``"drop_epochs"``.
 
 Notes (moves of the frontier, and lists of dropped epochs) are always accepted. Consecutive notes are joined, so only
-the list of dropped epochs can grow; it has a bound of its own.
+the list of dropped epochs can grow; it has its own limit.
 """
 
 from collections import deque
@@ -19,11 +19,11 @@ from tidewheel.pubsub.protocol.posted import Posted
 _SPARE = 8
 
 DROPPED_BYTES: Final = 64 * 1024
-"""The least limit of the list of dropped epochs, in bytes, where the capacity is smaller."""
+"""The minimum of the limit, in bytes, of the list of dropped epochs, for queues with less capacity."""
 
 
 class DroppingQueue(OutgoingQueue):
-    """Drops epochs of which nothing was sent yet, the oldest first, when the capacity is exceeded."""
+    """When it exceeds its capacity, drops epochs of which nothing was sent yet, the oldest first."""
 
     advice: ClassVar[str] = ""
 
@@ -97,9 +97,9 @@ class DroppingQueue(OutgoingQueue):
             self._append(entry)
 
     def _make_room(self, time: Time, size: int) -> bool:
-        """Drop epochs other than ``time``, the oldest first, until there is room and some to spare.
+        """Drop epochs other than ``time``, the oldest first, until there is more than enough room.
 
-        If that cannot be enough, drop none and return False.
+        If dropping all of them would not make enough room, drop none and return False.
         """
         kept = {time, *self._begun}
         can_go = self._waiting_bytes - sum(self._waiting.get(other, 0) for other in kept)
@@ -143,7 +143,7 @@ class DroppingQueue(OutgoingQueue):
         self.epochs_dropped += len(times)
 
     def prune(self, is_live: Callable[[Time], bool]) -> None:
-        """Forget which epochs were begun or dropped, except those with messages that wait or may still come."""
+        """Forget which epochs were begun or dropped, except for epochs whose messages wait or may still arrive."""
         self._begun = {time for time in self._begun if time in self._waiting or is_live(time)}
         self._dropped = {time for time in self._dropped if is_live(time)}
 
@@ -154,7 +154,7 @@ class DroppingQueue(OutgoingQueue):
 
 
 def _without(entries: Iterable[Posted], times: set[Time]) -> Iterator[Posted]:
-    """Yield messages without the data of some epochs; a note takes the place of each epoch's first batch."""
+    """Yield messages without the data of the epochs ``times``; a note replaces each epoch's first batch."""
     left = set(times)
     for entry in entries:
         message = entry.message

@@ -1,4 +1,4 @@
-"""The epochs of a topic: their states at a publisher, and how a subscriber assembles them.
+"""The epochs of a topic: their states at a publisher, and their assembly at a subscriber.
 
 A publisher sees each epoch as latent, then active, then completed:
 
@@ -34,12 +34,12 @@ class EpochStates:
     """The states of all epochs at one publisher, as the lower frontier and the set of active epochs.
 
     Attributes:
-        active: in the order in which they began.
+        active: the active epochs, in the order in which they began.
         completed: the epochs that the last move of the lower frontier completed.
         generation: how often the job has gone back.
         complete: the frontier of all logs of the topic when the job last went back; empty without a log.
-        passed: the frontier of the worker at that moment, unless it was before that of the log; otherwise empty.
-        has_all: whether the log says that the worker has sent everything.
+        passed: the frontier of the worker at that moment; empty if it was before the log's frontier.
+        has_all: whether the log has the note that the worker has sent everything.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> epochs = EpochStates(IntegerDomain())
@@ -124,7 +124,7 @@ class EpochStates:
         self._chains.add(time)
 
     def advance(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
-        """Apply one move of the lower frontier, and return how it changed.
+        """Apply one move of the lower frontier, and return the frontier's changes.
 
         Raises:
             ProtocolError: the frontier moved back.
@@ -152,7 +152,7 @@ def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> b
 
 
 class TimeChains:
-    """Distinct times, kept as chains of comparable times, so that a frontier quickly finds those that it has passed.
+    """Distinct times, kept as chains of comparable times, to find quickly which of them a frontier has passed.
 
     A frontier passes the first times of each chain, so it need not be compared with all times. Integers form one chain.
 
@@ -169,7 +169,7 @@ class TimeChains:
             self.add(time)
 
     def add(self, time: Time) -> None:
-        """Add a new time. Complexity: O(chains) for the latest, O(chains log n) for another."""
+        """Add a new time. Complexity: O(chains) for the latest time, O(chains log n) for any other."""
         if not any(self._fits(times, time) for times in self._chains):
             self._chains.append([time])
 
@@ -200,7 +200,7 @@ class TimeChains:
 
 
 class WaitingEpochs(Generic[T]):
-    """Items by time; a moving frontier takes out the times that it has passed.
+    """Items that wait, by time, until the frontier has passed the time.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> waiting = WaitingEpochs(IntegerDomain())
@@ -227,17 +227,17 @@ class WaitingEpochs(Generic[T]):
         return self._items[time][1]
 
     def take_passed(self, frontier: Antichain) -> list[tuple[Time, list[T]]]:
-        """Remove the times that can no longer occur; return them with their items, none before an earlier one.
+        """Remove the times that can no longer occur; return them with their items, earlier times first.
 
-        Unordered times come in the order of their first items, where possible. Complexity: as `TimeChains.take_passed`;
-        O(n^2) for n times from several chains that are returned together.
+        Unordered times are in the order of their first items, where possible. Complexity: as `TimeChains.take_passed`;
+        O(n^2) for n times of several chains that are returned together.
         """
         passed = self._chains.take_passed(frontier)
         in_order = passed[0] if len(passed) == 1 else self._merged(chain(*passed))
         return [(time, self._items.pop(time)[1]) for time in in_order]
 
     def _merged(self, times: "chain[Time]") -> list[Time]:
-        """Return times in an order in which each comes before all later ones, and as late as possible."""
+        """Return times in an order in which each time comes before all later times, but as late as possible."""
         merged: list[Time] = []
         for time in sorted(times, key=lambda time: self._items[time][0]):
             place = len(merged)
@@ -250,7 +250,7 @@ class WaitingEpochs(Generic[T]):
         return merged
 
     def drop(self, is_void: Callable[[T], bool]) -> int:
-        """Remove void items; their times stay; return how many were removed. Complexity: O(items)."""
+        """Remove void items, but keep their times; return how many were removed. Complexity: O(items)."""
         before = sum(1 for _ in self)
         for _, items in self._items.values():
             items[:] = [item for item in items if not is_void(item)]
@@ -266,8 +266,8 @@ class WaitingEpochs(Generic[T]):
 class EpochAssembler:
     """Collects batches by time and returns each epoch once no time at or before it can still occur.
 
-    No epoch comes before an earlier one; unordered epochs come in the order of their first batches where possible.
-    Epochs without data, or ends of substreams, are not returned.
+    Earlier epochs come first; unordered epochs come in the order of their first batches where possible. Epochs without
+    data and without ends of substreams are not returned.
 
     Source: seed "Strymon publish-subscribe", section "Design Goals" (completed epochs).
     """
@@ -306,8 +306,8 @@ def _epoch(time: Time, events: list[Batch | SubstreamsEnded]) -> Epoch:
 class EpochFilter:
     """Selects the epochs that a subscriber receives completely, by the snapshots of all partitions.
 
-    An epoch passes if, in every snapshot, no element of the upper frontier is at or after its time, and some element of
-    the lower frontier is at or before it. Then every partition sends all of the epoch after its snapshot.
+    An epoch passes if, in every snapshot, its time is not at or before any element of the upper frontier, and is at or
+    after some element of the lower frontier. Then every partition sends the whole epoch after its snapshot.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> one, other = InitialFrontierSnapshot([3], []), InitialFrontierSnapshot([0], [1])

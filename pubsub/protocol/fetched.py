@@ -1,4 +1,4 @@
-"""Messages of one partition, as a reader receives them."""
+"""Messages of one partition, in the form for a reader."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class Fetched:
 def opened(told: Iterable[Downstream]) -> list[Numbered]:
     """Return the messages of a publisher without a log, each with the silence right before it.
 
-    A rejection gets a number after those of all messages.
+    A rejection gets a number after the numbers of all messages.
 
     Raises:
-        ProtocolError: a message cannot be decoded here, or such a publisher cannot have sent it.
+        ProtocolError: a message cannot be decoded here, or a publisher without a log cannot have sent it.
     """
     found: list[Numbered] = []
     for knowledge in told:

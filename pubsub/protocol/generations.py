@@ -1,13 +1,13 @@
-"""The return of all partitions of a topic to a snapshot, as one subscriber sees it.
+"""The return of all partitions of a topic to a snapshot, at one subscriber.
 
 Invariants:
 
-- A subscriber goes back with all partitions at once. Until each has reported its return, messages after a return wait,
-  and no epoch mixes two generations.
+- A subscriber goes back with all partitions at once. Until each partition has reported its return, messages after a
+  return wait, and no epoch mixes two generations.
 - A partition may go back again while messages since its last return still wait. If the last return stays valid, only
-  some of these messages are void, and the frontier becomes the one that the new return reports. The waiting moves
-  cannot give it: a full queue joins several moves, and a part of such a move may be void. If the last return is not
-  valid, the new one replaces it. With a log, batches that the last return has made void stay void.
+  some of these messages are void, and the frontier becomes the frontier in the new return. It cannot be derived from
+  the waiting moves: a full queue joins several moves, and a part of such a move may be void. If the last return is not
+  valid, the new return replaces it. With a log, batches that the last return has made void stay void.
 """
 
 from typing import TypeAlias
@@ -44,14 +44,15 @@ class Generations:
         self._waits_from: dict[int, int] = {}
 
     def snapshot(self, partition: int, sequence: int, generation: int) -> None:
-        """Record the snapshot of a partition, which is message ``sequence``; later messages wait."""
+        """Record a partition's snapshot, which is message ``sequence``; later messages wait."""
         self._of[partition] = generation
         self._waits_from[partition] = sequence
 
     def go_back(self, partition: int, sequence: int, message: WentBack) -> bool:
         """Record that a partition has gone back, by message ``sequence``.
 
-        Return whether the first waiting message comes after the point of return; if not, the return before stays valid.
+        Return whether the first waiting message comes after the point of return; if not, the previous return stays
+        valid.
         """
         self._of[partition] = message.generation
         if message.standing is not None:
@@ -70,7 +71,8 @@ class Generations:
     def start(self) -> list[Return]:
         """Begin, when all partitions have sent a snapshot.
 
-        Return the last return to a snapshot of each partition that is not ahead of others; its messages no longer wait.
+        For each partition that is not ahead of others, return its last return to a snapshot; its messages no longer
+        wait.
         """
         self._present = min(self._of)
         here = [partition for partition, generation in enumerate(self._of) if generation == self._present]
@@ -82,7 +84,7 @@ class Generations:
         return self._of[partition] > self._present
 
     def take(self) -> list[Return] | None:
-        """Return the partitions' returns to a snapshot if all partitions have gone back now; otherwise None."""
+        """Return the partitions' returns to a snapshot if all partitions have now gone back; otherwise None."""
         if min(self._of) == self._present or min(self._of) < max(self._of):
             return None
         self._present = self._of[0]

@@ -5,8 +5,8 @@ Invariants:
 - The kept messages add up to the changes so far, each counted once.
 - A batch of an incomplete epoch is kept unchanged, with its number, so that subscribers know which batches are void
   when the job goes back.
-- The changes of complete epochs are one sum, at the last complete time, and newer messages that wait until they are as
-  large as the sum. So the additions are linear in the changes, amortised.
+- The changes of complete epochs are kept as one sum, at the last complete time, and as newer messages. These are added
+  to the sum once they are as large as the sum. So the additions are linear in the changes, amortised.
 """
 
 from collections.abc import Callable
@@ -82,7 +82,7 @@ class PartitionHistory:
         self._waiting_bytes = 0
 
     def told(self, where: Where | None = None) -> History:
-        """Return the messages that a new subscriber with a condition receives.
+        """Return the messages for a new subscriber with the condition ``where``.
 
         Raises:
             DeliveryError: the condition raised, or does not fit.

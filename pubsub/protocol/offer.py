@@ -12,7 +12,7 @@ class Offer:
     """A message, offered to one queue after the other.
 
     Args:
-        capacity_bytes: how much the publisher keeps for a subscriber; the error of one that is cut off shows it.
+        capacity_bytes: how much the publisher keeps for a subscriber, for the error of a disconnected subscriber.
     """
 
     __slots__ = ("_capacity_bytes", "_posted", "_wanted")
@@ -23,7 +23,10 @@ class Offer:
         self._wanted: dict[Where, Posted | DeliveryError | None] = {}
 
     def to(self, queue: OutgoingQueue) -> bool:
-        """Offer a queue the part that its subscriber wants; if there is no room, close the queue and return False."""
+        """Offer a queue the part of the message that its subscriber wants.
+
+        If there is no room, close it and return False.
+        """
         message, where = self._posted.message, queue.where
         if queue.is_closed:
             return True

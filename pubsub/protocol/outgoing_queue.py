@@ -14,13 +14,13 @@ from tidewheel.pubsub.protocol.posted import Posted
 class OutgoingQueue:
     """Keeps messages until they are acknowledged, so that a lost reply loses nothing.
 
-    Policy ``"disconnect"``: the queue refuses a message that does not fit, and the publisher cuts the subscriber off.
-    `slow_policies` has the queues of the other policies. An empty queue accepts a message of any size.
+    Policy ``"disconnect"``: the queue refuses a message that does not fit, and the publisher disconnects the
+    subscriber. `slow_policies` has the queues of the other policies. An empty queue accepts a message of any size.
 
     Attributes:
-        advice: what a subscriber that is cut off can do.
-        is_full: whether the publisher should offer no more now.
-        is_closed: whether the subscriber was cut off.
+        advice: the advice for a disconnected subscriber.
+        is_full: whether the publisher should offer no more messages now.
+        is_closed: whether the subscriber was disconnected.
         last_sent: the number of the last message that `head` has returned; -1 before the first.
         taken: how many messages have been acknowledged.
     """
@@ -65,7 +65,7 @@ class OutgoingQueue:
     def prune(self, is_live: Callable[[Time], bool]) -> None: ...
 
     def close(self, number: int, reason: str) -> None:
-        """Drop all messages; the subscriber receives only ``reason``, as message ``number``."""
+        """Drop all messages; the subscriber then receives only ``reason``, as message ``number``."""
         self._sent.clear()
         self._pending.clear()
         self.bytes = 0
@@ -73,7 +73,10 @@ class OutgoingQueue:
         self.is_closed = True
 
     def acknowledge(self, sequence: int) -> None:
-        """Forget the messages up to number ``sequence``, which have arrived. Complexity: O(forgotten messages)."""
+        """Forget the messages up to number ``sequence``, which the subscriber has received.
+
+        Complexity: O(forgotten messages).
+        """
         while self._pending and self._pending[0].number <= sequence:
             self._leave()
         while self._sent and self._sent[0].number <= sequence:
@@ -83,7 +86,7 @@ class OutgoingQueue:
     def head(self, max_bytes: int) -> list[Downstream]:
         """Return the oldest messages without removing them: up to ``max_bytes``, but at least one if there is one.
 
-        Epochs of returned messages are not dropped any more.
+        After this, epochs of returned messages can no longer be dropped.
         """
         return [entry.told(self._partition) for entry in self.oldest(max_bytes)]
 

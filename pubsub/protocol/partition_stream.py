@@ -39,14 +39,14 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
     (PartitionState.LIVE, Failed): PartitionState.ENDED,
     (PartitionState.LIVE, Rejected): PartitionState.ENDED,
 }
-"""By state of a partition and message, the next state. Any other message raises a `ProtocolError`."""
+"""The next state, by the state of a partition and the type of a message. Any other message raises `ProtocolError`."""
 
 
 class PartitionStream:
     """The messages of one partition at one subscriber, checked by the table of states.
 
-    A snapshot in a live partition is the first message of a publisher that replaces a dead one; the subscriber gets it
-    as a return of the job.
+    A snapshot in a live partition is the first message of a publisher that replaces a dead one; `accept` returns it as
+    a return of the job.
 
     >>> stream = PartitionStream()
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))).lower
@@ -71,7 +71,7 @@ class PartitionStream:
             PublisherLost: messages of a dead publisher are missing, and will not be sent again.
         """
         message, sequence, received = numbered.message, numbered.sequence, self._received
-        # A publisher that does not know this subscriber, such as a new one in place of another, has other numbers.
+        # A publisher that does not know this subscriber, such as a replacement of another publisher, has other numbers.
         is_last_word = isinstance(message, Failed | Rejected) and self.state is not PartitionState.ENDED
         if received is not None and sequence <= received and not is_last_word:
             return None

@@ -21,7 +21,7 @@ class Posted:
     """A message with its number. A queue may change a message that it has not sent, if no other queue has it.
 
     Args:
-        skipped: how many messages right before it the subscriber does not receive.
+        skipped: the number of messages right before it that the subscriber does not receive.
         size: its bytes in memory, by default `size_of`; also an attribute.
 
     >>> from tidewheel.pubsub.messages.wire import PartitionEnded
@@ -43,7 +43,7 @@ class Posted:
         return Posted(self.number, self.message, skipped, self.size)
 
     def told(self, partition: int) -> Downstream:
-        """Return the message in the form sent to subscribers, the same object for each.
+        """Return the message in the form for subscribers, the same object for each.
 
         Skipped messages are silence.
         """

@@ -3,20 +3,18 @@
 Invariants:
 
 - A subscriber receives a snapshot of both frontiers, then every batch and every change of the lower frontier, then one
-  final message. The publisher keeps nothing for later subscribers.
-- Every subscriber has a queue of its own, bounded in bytes. If it overflows, the subscriber is cut off or misses whole
-  epochs, and is told so. Or it is one of the `holders`, which hold the publisher back: while there are any, the shell
-  delivers no events. To remove a subscriber never affects the others.
-- Messages that a subscriber does not want are not queued for it. A condition that fails cuts off only the subscribers
-  that have it.
-- The partition ends when its lower frontier becomes empty or, if it may not end alone, when all partitions have
-  everything (`TopicEnd`).
+  final message. The publisher keeps nothing for later subscribers. - Every subscriber has a queue of its own, bounded
+  in bytes. If the queue overflows, the subscriber is disconnected or misses whole epochs, and is told so. Or it becomes
+  one of the `holders`, which hold the publisher back: while there are any, the shell delivers no events. Removing a
+  subscriber never affects the others. - Messages that a subscriber does not want are not queued for it. A condition
+  that fails disconnects only the subscribers with this condition. - The partition ends when its lower frontier becomes
+  empty or, if it may not end alone, when all partitions have received everything (`TopicEnd`).
 - While the publisher waits for its first subscribers it accepts no events, so they miss nothing.
-- A worker that continues from a snapshot says where it begins. Only then do subscribers receive snapshots; epochs that
-  were sent in part are active. If the worker goes back later, all subscribers are told.
-- With history, the snapshot has all changes so far (`PartitionHistory`), and so has a worker's position.
-- A publisher that replaces a dead one keeps for a while, within its capacity, all that it sends, for subscribers of the
-  dead one. It refuses a subscriber that would miss something.
+- A worker that continues from a snapshot sends its position first. Only then do subscribers receive snapshots; epochs
+  that were sent in part are active. If the worker goes back later, all subscribers are told. - With history, the
+  snapshot has all changes so far (`PartitionHistory`), and so has a worker's position. - A publisher that replaces a
+  dead one keeps its messages for a while, within its capacity, for the dead publisher's subscribers. It refuses a
+  subscriber that would miss something.
 
 Source: seed "Strymon publish-subscribe", section "Publisher Logic".
 """
@@ -57,12 +55,12 @@ class Publisher(SubscriberQueues):
     """Turns the events of one partition into messages for each subscriber.
 
     Args:
-        domain: the times of the topic; the lower frontier starts at the least one.
+        domain: the times of the topic; the lower frontier starts at the least time.
         capacity_bytes: how much may wait for one subscriber; also an attribute.
-        awaited: how many subscribers to wait for before the first event; also an attribute, 0 once they have come or
-            the partition has failed.
+        awaited: the number of subscribers to wait for before the first event; also an attribute, which becomes 0 once
+            they are connected or the partition has failed.
         has_begun: whether the worker begins at the least time; if not, call `begin` first; also an attribute.
-        ends_alone: whether the partition ends when it has everything, without a call of `end`.
+        ends_alone: whether the partition ends when it has received everything, without a call of `end`.
 
     Attributes:
         kept: all messages sent, for subscribers of a dead publisher; None if they are not kept.
@@ -105,7 +103,7 @@ class Publisher(SubscriberQueues):
     # Events from upstream
 
     def begin(self, position: WorkerPosition) -> None:
-        """Record where the worker begins to send: for the first time, or again after its job has gone back."""
+        """Record the position at which the worker begins to send, at first or after its job has gone back."""
         if self._final is not None:
             self._is_repeated = True
             return
@@ -116,7 +114,7 @@ class Publisher(SubscriberQueues):
         if self.has_begun:
             self._broadcast(WentBack(self._generation, position.number, list(position.lower)))
         else:
-            # This is greater than all numbers of earlier publishers at this place, none of which has sent so many
+            # This is greater than all numbers of earlier publishers of the partition, none of which has sent so many
             # messages.
             number = max(position.number, 0) + self._generation * NUMBERS_OF_A_LIFE
             self._begin_at(number, position.number if self._generation else None)
@@ -132,7 +130,7 @@ class Publisher(SubscriberQueues):
             self._introduce(queue, standing)
 
     def end(self, known: PartitionEnd) -> None:
-        """End the partition, since all partitions have everything.
+        """End the partition, since all partitions have received everything.
 
         A publisher that replaces a dead one begins at this end.
         """
@@ -165,7 +163,7 @@ class Publisher(SubscriberQueues):
         return self._sequence
 
     def feed(self, events: Iterable[FeedEvent]) -> None:
-        """Receive events in order; raises as `data` and `move` do."""
+        """Receive events in order; raise as `data` and `move` do."""
         for event in events:
             if isinstance(event, DataMessage):
                 self.data(event)
@@ -187,7 +185,7 @@ class Publisher(SubscriberQueues):
             self._history.receive(posted.number, message)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Receive one move of the lower frontier, given its changes; as `move`."""
+        """As `move`, given the changes of the frontier."""
         self.move(LowerFrontierUpdate(list(updates)))
 
     def move(self, event: LowerFrontierUpdate) -> None:
@@ -210,7 +208,7 @@ class Publisher(SubscriberQueues):
             self._end_if_complete()
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition early for all subscribers; do nothing if it has ended or failed."""
+        """End the partition early for all subscribers; do nothing if it has ended or failed already."""
         if self._final is None:
             self.awaited = 0
             self._final = self._broadcast(Failed(reason, on_purpose))
@@ -218,13 +216,13 @@ class Publisher(SubscriberQueues):
     # Events from subscribers
 
     def subscribe(self, subscriber: str, options: DeliveryOptions = EVERYTHING, *, again: bool = False) -> None:
-        """Connect a subscriber, which misses nothing that it wants from now on.
+        """Connect a subscriber, which receives all wanted messages from now on.
 
-        ``again`` says that it was a subscriber of the dead publisher that this one replaces.
+        With ``again``, it was a subscriber of the dead publisher that this publisher replaces.
 
         Raises:
-            ProtocolError: there is a subscriber of that name.
-            DeliveryError: with ``again``, messages that it needs are not kept.
+            ProtocolError: there is a subscriber with this name.
+            DeliveryError: with ``again``, messages that it needs are no longer kept.
         """
         if subscriber in self.queues:
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
@@ -282,7 +280,7 @@ class Publisher(SubscriberQueues):
         return self._final is not None and isinstance(self._final.message, Failed)
 
     def is_drained_but_for(self, process: str | None) -> bool:
-        """Tell whether all subscribers have everything, except those whose names begin with ``process``."""
+        """Tell whether all subscribers, except those whose names begin with ``process``, have received everything."""
         waiting = (*self.missing, *(name for name, queue in self.queues.items() if queue))
         return self.has_everything and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 

@@ -10,7 +10,7 @@ class PublisherStatistics:
     Args:
         sequence: messages to all subscribers.
         records: records in these messages.
-        overflows: subscribers that were cut off because they fell behind.
+        overflows: subscribers that were disconnected because they fell behind.
         epochs_dropped: dropped epochs, added up over subscribers.
         queued_bytes: the bytes in all queues; a message in several queues counts in each.
         lag_bytes, lag_messages: the waiting bytes and messages of the subscriber furthest behind.

@@ -4,18 +4,16 @@ Invariants:
 
 - No event comes before the snapshots of all partitions; until then messages wait, undecoded.
 - No message of a partition is missing, doubled or out of place.
-- A consumer receives all of an epoch, over all partitions, or nothing of it. Batches that it does not receive are never
-  decoded.
-- If epochs may be dropped, batches wait until their epoch is complete. Only then is it certain that no partition has
+- A consumer receives an epoch from all partitions, or not at all. Batches that it does not receive are never decoded. -
+  If epochs may be dropped, batches wait until their epoch is complete. Only then is it certain that no partition has
   dropped its part. The consumer is told of every dropped epoch. An epoch stays dropped even if the job returns to a
-  snapshot and publishes it again.
-- The frontier is the minimal antichain over all partitions: it is never ahead of a batch that is still to come.
-- When the job goes back to a snapshot, all partitions go back together (`Generations`), and the consumer is told which
-  batches are void. Its frontier stays, and earlier epochs that are repeated are left out.
-- With history, all epochs up to the last one that is complete at some partition become a single epoch, at that time:
-  the state over all partitions. Later epochs are as published.
-- The topic ends when all partitions have ended. A failure of one raises at once. If partitions were stopped on purpose,
-  the others are first read to their last message, so that no complete epoch is missing.
+  snapshot and publishes it again. - The frontier is the minimal antichain over all partitions: it is never ahead of a
+  batch that is still to come. - When the job goes back to a snapshot, all partitions go back together (`Generations`),
+  and the consumer is told which batches are void. The consumer's frontier stays, and repetitions of earlier epochs are
+  left out. - With history, all epochs up to the last epoch that is complete at any partition become a single epoch, at
+  that time: the state over all partitions. Later epochs are delivered as published. - The topic ends when all
+  partitions have ended. A failure of a partition raises at once. If partitions were stopped on purpose, the other
+  partitions are first read to their last message, so that no complete epoch is missing.
 
 Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic".
 """
@@ -57,15 +55,16 @@ class Subscriber:
     """Merges the partitions of one topic.
 
     Args:
-        atomic: whether to leave out epochs of which a part may have been published before.
+        atomic: whether to leave out epochs of which a part may have been published before the subscription.
         may_drop: whether publishers may drop epochs.
-        expected: the schema to check batches against, if the publishers do not; None for no check.
-        began: if this continues an earlier subscription, both frontiers of each partition where that began.
+        expected: the schema of batches to check, if the publishers do not check it; None for no check.
+        began: both frontiers of each partition where an earlier subscription began, if this one continues it.
 
     Attributes:
         unseen: the partition and number of each batch that the consumer will never receive; the reader of this list
             empties it.
-        lacks_state: whether some partition has sent no history: there is none, or the subscription continues in a log.
+        lacks_state: whether some partition has sent no history, since the topic has none or the subscription continues
+            in a log.
     """
 
     def __init__(
@@ -97,21 +96,21 @@ class Subscriber:
         self._generations = Generations(partitions)
         self.unseen: list[tuple[int, int]] = []
         self._shown: Antichain | None = None
-        """The frontier that the consumer knows, until the partitions have reached it again."""
+        """The frontier that the consumer has received, until the partitions have reached it again."""
         self._leaves_out = True
-        """Whether this drops repeated events of epochs before that frontier; a log drops them itself."""
+        """Whether to drop repeated events of epochs before that frontier; a log drops them itself."""
         self.lacks_state = False
         self._as_of: Time | None = None
-        """The epoch of the state, until it is complete; None without history, or without changes before."""
+        """The epoch of the state, until it is complete; None without history, or without earlier changes."""
 
     def receive(self, partition: int, numbered: Numbered) -> list[Event]:
         """Receive the next message of a partition; return the events for the consumer, in order.
 
         Raises:
             ProtocolError: a message is missing, or is not allowed there.
-            PublisherLost: the topic has failed, or the publisher that replaces a dead one does not have all messages;
-                TopicStopped after the last message of a topic that was stopped on purpose.
-            DeliveryError: the publisher has cut off this subscriber.
+            PublisherLost: the topic has failed, or the replacement of a dead publisher does not have all messages.
+            TopicStopped: the topic was stopped on purpose; raised after its last message.
+            DeliveryError: the publisher has disconnected this subscriber.
         """
         message = self._streams[partition].accept(numbered)
         if message is None:
@@ -147,8 +146,8 @@ class Subscriber:
     def _stands(self, numbered: Numbered, returned: WentBack) -> bool:
         """Tell whether a waiting message is still valid after a return of the job.
 
-        A move of the frontier is not: the return has its outcome. A note of dropped epochs is, since the publisher's
-        queue omits these epochs after the return too.
+        A move of the frontier is not valid, since the return has the resulting frontier. A note of dropped epochs is
+        valid, since the publisher's queue omits these epochs after the return, too.
         """
         match numbered.message:
             case DataMessage(time=time):
@@ -168,7 +167,7 @@ class Subscriber:
 
     @property
     def wanted(self) -> list[int]:
-        """The partitions to read from next: those without a snapshot if there are any, otherwise the live ones."""
+        """The partitions to read from next: those without a snapshot, or else the live partitions."""
         state = PartitionState.LIVE if self.is_ready else PartitionState.AWAITING_SNAPSHOT
         return [number for number, stream in enumerate(self._streams) if stream.state is state]
 
@@ -192,7 +191,7 @@ class Subscriber:
         if self._atomic and state is None:
             self._filter = EpochFilter(self._domain, self._began or list(self._snapshots.values()))
         self._lower.update((time, 1) for time in self._lowers())
-        # A reopened durable subscription may have received batches that returns before these snapshots made void.
+        # A reopened durable subscription may have received batches that became void by returns before these snapshots.
         voided = [one for one in self._generations.start() if one[2].standing is not None]
         told = self._rolled_back(voided, self._lower.frontier)
         if self._began is not None and any(map(self._generations.is_ahead, self._snapshots)):
@@ -212,7 +211,7 @@ class Subscriber:
         if self._began is None and (self.lacks_state or len(generations) > 1):
             self._as_of = self._domain.minimum()  # no partition sends this epoch any more
             raise self._without_state()
-        # All epochs before a frontier are complete. Epochs are whole numbers where there is a history.
+        # All epochs before a frontier are complete. With a history, epochs are whole numbers.
         passed = [time - 1 for partition in histories for time in self._snapshots[partition].lower if time]
         for time in chain(passed, *(history.as_of for history in histories.values())):
             if self._as_of is None or self._domain.less_equal(self._as_of, time):
@@ -254,7 +253,7 @@ class Subscriber:
     def _rolled_back(self, returns: Iterable[Return], shown: Antichain) -> list[RolledBack]:
         """Return the events for returns to a snapshot.
 
-        ``shown`` is the frontier that the consumer knows. Without a log, only batches after it may be void.
+        ``shown`` is the frontier that the consumer has received. Without a log, only batches after it may be void.
         """
         return [
             RolledBack(partition, message.number, shown)

@@ -1,4 +1,4 @@
-"""The queues of a publisher's subscribers: which subscribers hold it back, and which are cut off. No I/O."""
+"""The queues of a publisher's subscribers, some of which hold it back or are disconnected. No I/O."""
 
 import sys
 from collections.abc import Callable
@@ -12,10 +12,10 @@ _UNKNOWN = "it is not subscribed, or was given up because it did not ask for mes
 
 
 class SubscriberQueues:
-    """The subscribers of one partition, from the view of its publisher.
+    """The subscribers of one partition, at its publisher.
 
     Attributes:
-        queues: the queue of each subscriber by name, also of those that were cut off.
+        queues: the queue of each subscriber by name, including disconnected subscribers.
     """
 
     def __init__(self, capacity_bytes: int, partition: int = 0) -> None:
@@ -39,7 +39,7 @@ class SubscriberQueues:
         return [name for name, queue in self._blocking.items() if queue.is_full]
 
     def cut_off_late(self, now_s: float, taken: Callable[[str], int]) -> bool:
-        """Cut off subscribers that have held this publisher back for too long and taken nothing.
+        """Disconnect subscribers that have held this publisher back for too long without taking messages.
 
         Return whether there were any. ``taken`` returns a number that grows when a subscriber takes messages.
         """
@@ -50,10 +50,7 @@ class SubscriberQueues:
         return bool(late)
 
     def overdue_in_s(self, now_s: float) -> float | None:
-        """Return the seconds until the next call of `cut_off_late`.
-
-        None while no subscriber holds the publisher back.
-        """
+        """Return the seconds until `cut_off_late` must be called; None while no subscriber holds the publisher back."""
         holders = self.holders()
         return max(0.0, min(self._blocking[name].overdue_at_s for name in holders) - now_s) if holders else None
 
@@ -62,7 +59,7 @@ class SubscriberQueues:
         queue = self.queues.get(subscriber)
         if queue is not None and not queue.is_closed:
             self._overflows += 1
-            # The rejection has a number of its own: the subscriber may acknowledge earlier messages only after it.
+            # The rejection has its own number, since the subscriber may acknowledge earlier messages after it.
             queue.close(self._sequence + 1, reason)
 
     def has_news(self, subscriber: str) -> bool:
@@ -71,7 +68,7 @@ class SubscriberQueues:
     def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Downstream]:
         """Remove the messages up to ``acknowledged``.
 
-        Return the oldest of the others: about ``max_bytes``, at least one.
+        Return the next ones: about ``max_bytes``, at least one message.
         """
         queue = self.queues.get(subscriber)
         if queue is None:
@@ -80,7 +77,7 @@ class SubscriberQueues:
         return queue.head(max_bytes)
 
     def take(self, subscriber: str) -> list[Downstream]:
-        """Remove and return all messages for a subscriber, for a shell that cannot lose an answer."""
+        """Remove and return all messages for a subscriber, for a shell whose answers cannot be lost."""
         messages = self.fetch(subscriber, acknowledged=-1)
         queue = self.queues.get(subscriber)
         if queue is not None:

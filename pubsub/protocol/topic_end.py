@@ -1,24 +1,24 @@
-"""The end of a topic in two phases, as the driver of its job decides it. No I/O.
+"""The end of a topic in two phases, decided by the driver of its job. No I/O.
 
-A publisher that has everything reports the end of its partition. Its subscribers then receive every epoch, but not the
-end. Once all publishers have reported, the end is final.
+A publisher that has received everything reports the end of its partition. Its subscribers then receive every epoch, but
+not the end. Once all publishers have reported, the end is final.
 
 Invariants:
 
 - Before the end is final, no subscriber receives it and the job is not complete. So the job can go back to a snapshot
   with all partitions, whichever process dies.
 - A report belongs to a generation; after a return of the job only reports of the new generation count.
-- A final end stays final. The driver tells each publisher until it has answered, also a publisher that replaces a dead
+- A final end stays final. The driver tells each publisher until the publisher has answered, even if it replaces a dead
   one. A subscriber receives the end after all messages; if it has missed some, it is told so.
-- A worker waits until its publisher has confirmed everything. The publisher does that before it tells the driver. So no
-  worker waits for a publisher that dies after the end is final.
+- A worker waits until its publisher has confirmed everything. The publisher confirms before it reports to the driver.
+  So no worker waits for a publisher that dies after the end is final.
 - After the final end, publishers drop messages that a worker repeats.
 - An input that is closed in the snapshot stays closed when the job goes back; the program closes the others again.
 - A publisher that replaces a dead one learns the names of its subscribers from the other publishers, and ends after
   they have come.
-- A log records that it has everything, and a job that begins again asks for that. So a topic with logs ends when all
-  logs have everything, even if the driver has died. A worker that repeats the end gets the same answer as the first
-  time.
+- A log records that it has received everything, and a job that begins again asks for this record. So a topic with logs
+  ends when all logs have received everything, even if the driver has died. A worker that repeats the end gets the same
+  answer as the first time.
 - Every message may be repeated.
 """
 
@@ -26,15 +26,16 @@ from dataclasses import dataclass
 from typing import Final
 
 ALL_READ_WITHIN_S: Final = 1.0
-"""A publisher that has all messages waits this long, in seconds, for its subscribers to have them before it says so."""
+"""The seconds for which a publisher that has received everything waits for its subscribers before it reports the
+end."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionEnd:
-    """The end of one partition, as its publisher reports it before it is final.
+    """A publisher's report of the end of its partition, before the end is final.
 
     Attributes:
-        number: the number of its last message.
+        number: the number of the partition's last message.
         generation: how often the job had gone back by then.
     """
 
@@ -75,12 +76,12 @@ class TopicEnd:
         return self.is_final
 
     def lose(self, partition: int) -> None:
-        """Forget the end that a publisher has reported, since it has died; a final end stays."""
+        """Forget a publisher's report, since the publisher has died; a final end stays."""
         if not self.is_final:
             self.ends.pop(partition, None)
 
     def go_back(self, generation: int) -> None:
-        """Forget all ends, since the job goes back and begins this generation; a final end stays."""
+        """Forget all reports, since the job goes back and begins this generation; a final end stays."""
         if not self.is_final:
             self._generation = generation
             self.ends.clear()

@@ -12,7 +12,7 @@ from tidewheel.pubsub.publishers.local_publisher import LocalConnection, LocalPu
 
 
 class LocalPublication(RunningPublication):
-    """Publishers of a topic in this process; they exist until their subscribers have read everything."""
+    """Publishers of a topic in this process, which exist until their subscribers have read everything."""
 
     def __init__(self, publication: Publication, host: AttachmentHost) -> None:
         super().__init__(publication.topic)

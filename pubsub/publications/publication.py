@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STOPPED_EARLY: Final = "the job was stopped before the topic ended"
 
 Partition: TypeAlias = Literal["worker", "merged"]
-"""The partitions of a topic: one for each worker, or one at worker 0 with the records of all."""
+"""The partitions of a topic: one for each worker, or one at worker 0 with the records of all workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,15 @@ class Publication:
     """The description of a topic, attached to a dataflow; picklable.
 
     Args:
-        capacity_bytes: how many bytes each partition keeps for one subscriber, which is disconnected when it needs
-            more.
+        capacity_bytes: how many bytes each partition keeps for one subscriber, which is disconnected if it needs more.
         partition: whether each worker publishes a partition, or only worker 0.
-        log: where messages are kept until all subscriptions have them, for exactly-once delivery; None for best effort.
+        log: the log for exactly-once delivery, which keeps messages until all subscriptions have them; None for best
+            effort.
         ends: whether subscribers receive the ends of substreams.
-        awaited: how many subscribers each partition waits for before it publishes.
+        awaited: the number of subscribers for which each partition waits before it publishes.
 
     Raises:
-        DeliveryError: an argument is wrong, or such a topic cannot have history.
+        DeliveryError: an argument is wrong, or does not fit a topic with history.
     """
 
     topic: str
@@ -86,7 +86,7 @@ class Publication:
     def handles(
         self, host: AttachmentHost, connections: "Sequence[PublisherConnection]"
     ) -> "Sequence[PublisherConnection]":
-        """Return a connection for each worker, given one for each partition."""
+        """Return a connection for each worker, given a connection for each partition."""
         from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection
         from tidewheel.pubsub.publishers.fed_partitions import FedPartitions
         from tidewheel.pubsub.publishers.feeding import feeder_of
@@ -119,7 +119,7 @@ class Publication:
         """Start a publisher for each partition, and register the topic.
 
         Raises:
-            DeliveryError: a running job publishes a topic of that name, or the log cannot be opened.
+            DeliveryError: a running job publishes a topic with this name, or the log cannot be opened.
         """
         if host.engine == "local" and self.log is not None:
             raise DeliveryError(
@@ -151,7 +151,7 @@ class RunningPublication(RunningAttachment):
 
     @property
     def has_ended(self) -> bool:
-        """True if the end of the topic is final, or if partitions end by themselves, so that the job need not wait."""
+        """True if the job need not wait: the end of the topic is final, or partitions end by themselves."""
         return True
 
     def check(self) -> None:
@@ -161,16 +161,16 @@ class RunningPublication(RunningAttachment):
         """Prepare for a return to a snapshot, with workers on these nodes.
 
         Raises:
-            PublisherLost: a dead publisher is not restarted, or its worker is on another node now.
+            PublisherLost: a dead publisher is not restarted, or its worker is now on another node.
         """
 
     @property
     def problem(self) -> str | None:
-        """Why the topic cannot be found now, or publishes nothing; None if there is no problem."""
+        """The reason why the topic cannot be found now, or publishes nothing; None if there is no problem."""
         return None
 
     def wait_until(self, time: Time, timeout_s: float) -> None:
-        """Wait until every time before ``time`` is durable at every partition, so that no death of a process loses it.
+        """Wait until every time before ``time`` is durable at every partition: no death of a process can lose it.
 
         Raises:
             TimeoutError: the times were not durable within ``timeout_s`` seconds.

@@ -1,4 +1,4 @@
-"""The publication of a topic by Ray actors: how they start, are watched, and end."""
+"""The publication of a topic by Ray actors, which are started, watched and ended here."""
 
 import logging
 import threading
@@ -39,8 +39,8 @@ _CLOSE_S = 10.0
 class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
-    They end with the process that has started them. Until then, Ray restarts an actor if it has a log or its job keeps
-    snapshots.
+    The actors end with the process that has started them. Until then, Ray restarts an actor if it has a log or its job
+    keeps snapshots.
     """
 
     def __init__(self, publication: Publication, host: AttachmentHost) -> None:
@@ -154,7 +154,7 @@ class RayPublication(RunningPublication):
 
     @property
     def pending(self) -> list[Any]:
-        # Calls to other publishers may fail while those are started again.
+        # Calls to other publishers may fail while those publishers are being restarted.
         away = range(len(self._publishers)) if self._ends_alone else self._away
         return self._recognition.pending + [call for call, at in self._watching().items() if at not in away]
 
@@ -171,7 +171,7 @@ class RayPublication(RunningPublication):
 
         if self._waiting:
             ready = ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)[0]
-            # Calls of dead publishers raise, so they go last, after the answers about subscribers that came before.
+            # Answers of dead publishers raise, so they are read last, after earlier answers about subscribers.
             for call in sorted(ready, key=self.pending.__contains__):
                 found = self._waiting.pop(call, None)  # `go_back` takes calls out on another thread
                 if found is not None:
@@ -286,7 +286,7 @@ class RayPublication(RunningPublication):
             connection.generation = self._generation
 
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
-        # One that has not answered in time may only be starting: it is asked again the next time.
+        # A publisher that has not answered in time may still be starting: the next call asks it again.
         answers = self._calls.ask("wait_for_subscribers", count, timeout_s, within_s=timeout_s, give_up=False)
         if any(answer is None or answer < count for answer in answers):
             raise self._too_few(count, [answer or 0 for answer in answers], timeout_s)
@@ -333,8 +333,7 @@ class RayPublication(RunningPublication):
         except BaseException:
             self._calls.kill()
             raise
-        # In total order, readers of one log need the silence of the others. A publisher that is started again has its
-        # log.
+        # In total order, readers of one log need the silence of the other logs. A restarted publisher has its log.
         stay = {False, True, None} if self._log and set(are_read) != {True} else {False}
         late = [partition for partition, is_read in zip(unread, are_read, strict=True) if is_read in stay]
         done = [partition for partition in range(len(self._publishers)) if partition not in late]
@@ -350,12 +349,12 @@ class RayPublication(RunningPublication):
         if self._end_of_topic.is_final:
             self._calls.ask("end", dict(self._end_of_topic.ends), 0.0, within_s=_FAILURE_GRACE_S, again=True, of=unread)
         if reason is None:
-            # The last call of a worker may still be on its way when the job is seen to be complete.
+            # A worker's last call may still be in flight when the driver notices that the job is complete.
             grace_s = min(_END_GRACE_S, max(0.0, deadline_s - monotonic()))
             within_s = _FAILURE_GRACE_S if self._log else grace_s
             found = self._calls.ask("ended", grace_s, within_s=within_s, again=bool(self._log), of=unread)
             self._end_reason = reason = None if all(found) else STOPPED_EARLY
-            # A partition has ended, too, if its log cannot be written any more.
+            # A partition whose log can no longer be written has also ended.
             if reason is None and self._log:
                 self._is_durable = set(self._calls.ask("problem", within_s=0.0, give_up=False)) == {""}
         remaining_s = max(0.0, deadline_s - monotonic())

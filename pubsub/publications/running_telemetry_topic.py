@@ -1,7 +1,7 @@
 """The topic on which a job describes itself, once a second, while anyone listens.
 
 In the driver's process the topic always exists, and costs nothing without subscribers. Other processes of the cluster
-find it only after one of them has requested it. Then an actor publishes it, until a minute has passed without
+find the topic only after one of them has requested it. Then an actor publishes it, until a minute has passed without
 subscribers.
 """
 
@@ -77,7 +77,7 @@ class RunningTelemetryTopic:
             self._close(str(error))
 
     def open(self) -> None:
-        """Begin to publish for other processes of the cluster too, once an actor has started; idempotent."""
+        """Begin to publish also for other processes of the cluster, once an actor has started; idempotent."""
         with self._lock:
             if self._elsewhere is None and self._opening is None and not self._is_finished:
                 name = f"tidewheel-open-{self._name}"
@@ -114,7 +114,7 @@ class RunningTelemetryTopic:
 
 
 class _HeardPublisher(LocalPublisher):
-    """A publisher that reports each new subscriber. No subscriber holds it back."""
+    """A publisher that reports each new subscriber; subscribers never hold it back."""
 
     def __init__(self, came: Callable[[], None]) -> None:
         super().__init__(Publisher(IntegerDomain(), _CAPACITY_BYTES), threading.Condition(), None)

@@ -16,7 +16,7 @@ class TelemetryTopic:
     """The description of the telemetry topic, attached to a dataflow."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> "RunningTelemetryTopic":
-        """Start the topic in this process; call ``came``, on any thread, for each new subscriber."""
+        """Start the topic in this process; for each new subscriber it calls ``came``, on any thread."""
         from tidewheel.pubsub.publications.running_telemetry_topic import RunningTelemetryTopic
 
         return RunningTelemetryTopic(host, came)

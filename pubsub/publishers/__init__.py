@@ -1,1 +1,1 @@
-"""The publishers of topics: one actor for each partition, its log and readers, and how workers reach it."""
+"""The publishers of topics: one actor for each partition, its log and readers, and its connections to workers."""

@@ -1,6 +1,6 @@
-"""The readers of one pubend: it accepts them, waits for them, and gives them up when they have gone.
+"""The readers of one pubend: accepting them, waiting for them, and giving up readers that have gone.
 
-On an asyncio loop. Its clock runs only while the pubend does.
+This runs on an asyncio loop. Its clock runs only while the pubend does.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from tidewheel.transport.change_signal import ChangeSignal
 _LOG = logging.getLogger(__name__)
 
 NOTED_WITHIN_S: Final = 30.0
-"""The time within which the beginning or the position of a subscription has to be durable, in seconds."""
+"""The seconds within which the beginning or the position of a subscription must be durable."""
 
 RETURN_WITHIN_S: Final = 5.0
-"""The time after a restart within which unknown readers may be about to return, in seconds."""
+"""The seconds after a restart in which unknown readers may still return."""
 
 LEAVE_WITHIN_S: Final = 5.0
-"""The time that readers have for their last acknowledgements after their topic has failed, in seconds."""
+"""The seconds for readers' last acknowledgements after their topic has failed."""
 
 _MOST_STEP_S = 1.0
 _DAY_S = 24 * 3600.0
@@ -37,7 +37,7 @@ class Audience:
     """The readers of one pubend.
 
     Args:
-        grace_s: for so many seconds after the start nothing is forgotten, since earlier readers may return. A new log
+        grace_s: the seconds after the start in which nothing is forgotten, since earlier readers may return. A new log
             on an almost full disk does not wait.
     """
 
@@ -60,9 +60,9 @@ class Audience:
         """Whether the disk of the log had little room left at the partition's last look."""
 
     def expect_nobody(self) -> None:
-        """Do not wait for readers of an earlier life of this publisher: there were none.
+        """Do not wait for earlier readers, since this publisher has not been restarted.
 
-        But readers of an earlier job may come back. If the log has messages, `may_forget` waits for them.
+        Readers of an earlier job may still come back: if the log has messages, `may_forget` waits for them.
         """
         self._return_s = 0.0
         self._is_log_new = self.pubend.written_tick < 0
@@ -73,7 +73,7 @@ class Audience:
     async def subscribe(
         self, name: str, reader: str, start: int | None, *, durable: bool, again: bool, acknowledged: Ranges = ()
     ) -> Begun:
-        """Call `DurablePubend.subscribe`; return once the subscription is durable, if it must be."""
+        """Call `DurablePubend.subscribe`; if the subscription must be durable, return once it is."""
         begun = await self._begun(
             partial(self.pubend.subscribe, name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
         )
@@ -102,7 +102,7 @@ class Audience:
         return await outcome
 
     async def unsubscribe(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Release a reader, with its last acknowledgements; return once they are durable, if they must be.
+        """Release a reader, with its last acknowledgements; for a durable subscription, return once these are durable.
 
         Raises:
             LogError: the log cannot be written.
@@ -116,9 +116,9 @@ class Audience:
         await self._be_logged(name)
 
     async def end_durable(self, name: str) -> list[str]:
-        """End a durable subscription for good, if there is one of that name.
+        """End a durable subscription for good, if there is one with this name.
 
-        Return the names of the durable subscriptions that there were.
+        Return the names of the durable subscriptions that existed before.
 
         Raises:
             LogError: the log cannot be written.
@@ -154,9 +154,9 @@ class Audience:
                 self.living.heard(name, self._now_s)
 
     def look(self, connected: Container[str], now_s: float) -> None:
-        """Give up the readers that have been gone for too long; call this again and again.
+        """Give up the readers that have been gone for too long; call this regularly.
 
-        ``connected`` has the ids of connected readers, and may have others.
+        ``connected`` has the ids of connected readers, perhaps among others.
         """
         if self._looked_s is not None:
             self._now_s += min(now_s - self._looked_s, _MOST_STEP_S)
@@ -204,7 +204,7 @@ class Audience:
     def unread(self) -> dict[str, int]:
         """Return the subscriptions that have a reader but have not acknowledged everything.
 
-        Each has a number that grows when its reader acknowledges.
+        Each comes with a number that grows when its reader acknowledges.
         """
         known = self.pubend.subscriptions.known
         unread = set(self.pubend.unread())
@@ -215,7 +215,7 @@ class Audience:
         }
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether everything is durable, and acknowledged by all readers except those of the process ``but_for``.
+        """Tell whether everything is durable, and acknowledged by all readers outside the process ``but_for``.
 
         If the partition has failed, only the last acknowledgements of durable subscriptions count.
         """
@@ -247,7 +247,7 @@ class Audience:
             _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self.where, name)
 
     def fail(self) -> None:
-        """Stop waiting for readers, except a moment for the last acknowledgements of durable subscriptions."""
+        """Stop waiting for readers, except briefly for the last acknowledgements of durable subscriptions."""
         living = self.living.living(self._now_s)
         self._leaving = [name for name in living if self.pubend.subscriptions.is_durable(name)]
         self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self.grace_s)

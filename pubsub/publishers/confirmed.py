@@ -1,4 +1,4 @@
-"""The confirmations of a publisher to its worker, for messages that are passed on or, with a log, durable."""
+"""A publisher's confirmations to its worker that messages are passed on or, with a log, durable."""
 
 from collections import deque
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class Confirmed(NamedTuple):
 
 
 class Unconfirmed:
-    """Messages of a worker that may not be durable yet, by their tick in the log."""
+    """A worker's messages that may not be durable yet, by their ticks in the log."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Confirmed]] = deque()
@@ -22,7 +22,7 @@ class Unconfirmed:
     def add(self, tick: int, confirmed: Confirmed, *, is_sure: bool = True) -> None:
         """Add messages, to be confirmed once the log is durable up to a tick.
 
-        If their number in the log is not sure, they wait for the next sure one.
+        If their number in the log is not certain, they wait for the next messages with a certain number.
         """
         before = self._unsure
         size_bytes = before.size_bytes + confirmed.size_bytes

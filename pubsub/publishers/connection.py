@@ -23,21 +23,21 @@ _LOG = logging.getLogger(__name__)
 
 AWAITED_S: Final = 5.0
 AWAITED_AGAIN_S: Final = 60.0
-"""The time between two log lines that say that a topic awaits its first subscribers, in seconds."""
+"""The seconds between two log lines about a topic that awaits its first subscribers."""
 
 _MOST_GATHERED: Final = 1024 * 1024
-"""The most bytes that a connection gathers before it sends them in the middle of a step."""
+"""The number of gathered bytes at which a connection sends in the middle of a step."""
 
 _LISTEN_TIMEOUT_S = 60.0
 _PING_TIMEOUT_S = 10.0
 
 
 Saved: TypeAlias = SavedEvents | Mapping[int, SavedEvents]
-"""The part of one worker in a snapshot: its events; for a topic with logs, those of each partition that it feeds."""
+"""One worker's part of a snapshot: its events or, for a topic with logs, the events of each partition that it feeds."""
 
 
 def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
-    """Log that a topic waits for its first subscribers before it publishes, and where they find it."""
+    """Log that a topic waits for its first subscribers before it publishes, with its place."""
     _LOG.warning(
         "topic %r%s publishes nothing yet: publish(..., wait_for=%d) waits for %s. Call tidewheel.subscribe(%r), or "
         "end the job",
@@ -52,10 +52,10 @@ def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
 class PublisherConnection:
     """One worker's connection to its publisher. Its frontier starts at the least time of the domain.
 
-    This base class is for a worker that publishes nothing itself: another worker gets all its records.
+    This base class is for a worker that publishes nothing itself, since another worker gets all its records.
 
     Args:
-        partition: where the records of this worker are published; also an attribute.
+        partition: the partition that publishes this worker's records; also an attribute.
     """
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -66,7 +66,7 @@ class PublisherConnection:
         self._most_gathered = _MOST_GATHERED
 
     def data(self, time: Time, batch: Any) -> None:
-        """Encode one batch at once, so that it may be changed afterwards; skip an empty one.
+        """Encode one batch immediately, so that it may be changed afterwards; skip an empty batch.
 
         Raises:
             DeliveryError: the batch cannot be encoded.
@@ -74,7 +74,7 @@ class PublisherConnection:
         self._gather(encode_batch, time, batch)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
-        """Encode the keys of ended substreams, at a time that is not before their last records.
+        """Encode the keys of ended substreams; ``time`` is at or after the times of the substreams' records.
 
         Raises:
             DeliveryError: the ends cannot be encoded.
@@ -95,7 +95,7 @@ class PublisherConnection:
             self._gathered_bytes += len(message.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Receive one indivisible move of the frontier: -1 for each time that leaves it, +1 for each that enters."""
+        """Receive one indivisible move of the frontier: -1 for each time that leaves it, +1 for each that enters it."""
         self._events.append(LowerFrontierUpdate(list(updates)))
 
     def go_on(self, saved: Saved | None) -> None:
@@ -106,9 +106,9 @@ class PublisherConnection:
         """
 
     def saved(self) -> Saved | None:
-        """Return what a snapshot needs for `go_on`.
+        """Return the state for `go_on`, to be kept in a snapshot.
 
-        None if the job takes no snapshots, or nothing is published here.
+        Return None if the job takes no snapshots, or this worker publishes nothing.
         """
         return None
 
@@ -118,7 +118,7 @@ class PublisherConnection:
         """Send everything since the last flush together.
 
         Raises:
-            DeliveryError: the publisher has refused this, or something before.
+            DeliveryError: the publisher has refused these events or earlier ones.
         """
         if self._events:
             events, self._events = self._events, []
@@ -126,7 +126,7 @@ class PublisherConnection:
             self._send(events)
 
     def has_room(self) -> bool:
-        """Tell whether there is room for another batch; raises as `flush` does."""
+        """Tell whether there is room for another batch; raise as `flush` does."""
         if self._gathered_bytes > self._most_gathered:
             self.flush()
         return self._has_room()
@@ -136,13 +136,13 @@ class PublisherConnection:
 
     @property
     def is_awaiting(self) -> bool:
-        """True if the publisher waits for its first subscribers, and so accepts nothing, not even the end."""
+        """True if the publisher waits for its first subscribers, and so does not accept anything, not even the end."""
         return False
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Call ``wake`` once, from any thread, when there is room again.
 
-        Return after how many seconds to ask even without that call; None if never.
+        Return the seconds after which to check again, in case ``wake`` is not called; None if that is not needed.
         """
         return 0.0
 
@@ -155,14 +155,13 @@ class PublisherConnection:
 class RayConnection(PublisherConnection):
     """A connection to a publisher actor, for one worker; a pickled copy is a new connection.
 
-    The flush that makes the frontier empty returns when the publisher has received everything, so that the worker may
-    end.
+    A flush that makes the frontier empty waits until the publisher has received everything, so that the worker may end.
 
     Args:
         has_log: whether the publisher has a log. If such a publisher dies, the connection waits for its restart, and
-            then sends again the messages that are not durable.
+            then repeats the messages that are not durable.
         is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the connection waits for
-            the job to go back, which ends it.
+            the job to go back, which ends the connection.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - pickled, it is these
@@ -203,7 +202,7 @@ class RayConnection(PublisherConnection):
 
     @property
     def announced(self) -> list[Time]:
-        """The frontier that the publisher has received last, or will with the next flush; empty at the end."""
+        """The frontier that the publisher has received last, or will receive with the next flush; empty at the end."""
         return [time for time, _ in self._frontier]
 
     def saved(self) -> SavedEvents | None:
@@ -290,7 +289,7 @@ class RayConnection(PublisherConnection):
         return connection
 
     def _error(self, error: FeedLost | FeedRefused) -> Exception:
-        """Return the error to raise; Ray knows more about the end of a publisher than a socket does."""
+        """Return the error to raise, with Ray's reason for the publisher's end if there is one."""
         import ray
 
         if isinstance(error, FeedRefused):

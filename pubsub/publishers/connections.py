@@ -1,7 +1,7 @@
-"""The connections of one partition's publisher: to its worker, and to its children, on an asyncio loop.
+"""The connections of one partition's publisher to its worker and its children, on an asyncio loop.
 
 The worker is on the same node. Children are subscribers and relays; they connect by sockets on the same node, otherwise
-by calls.
+by Ray calls.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ class Listening(Protocol):
     """Receives the events of connections."""
 
     def refuse(self, reason: str) -> None:
-        """Accept nothing more from the worker: it has sent nonsense, or the log cannot be written."""
+        """Accept nothing more from the worker: it has sent invalid messages, or the log cannot be written."""
 
     def connect(self, child: str, connection: socket.socket) -> None: ...
 
@@ -43,7 +43,7 @@ class Connections:
     Attributes:
         changed: notified after each event that a waiting call may wait for.
         is_closing: whether the publisher is closing, which ends all waits.
-        refusal: why no worker is accepted any more; empty while one may connect.
+        refusal: the reason why no worker is accepted any more; empty while a worker may connect.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Connections:
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until ``condition()`` is true, or the publisher is closing.
 
-        A waiting call would keep the process alive.
+        A call that still waited then would keep the process alive.
         """
         await self.changed.wait_until(lambda: self.is_closing or condition(), timeout_s)
         return condition()
 
     def offer(self, child: str | None) -> SocketOffer | None:
-        """Return where a child, or the worker for None, can connect; None without sockets."""
+        """Return the address at which a child (None: the worker) can connect; None without sockets."""
         if self._node is None:
             return None
         if self._listener is None:

@@ -1,6 +1,6 @@
 """Delivers one partition of a topic with a log, from its worker to relays and subscribers, on an asyncio loop.
 
-Other threads only wait for the disk.
+Other threads are used only to wait for the disk.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ class DurableDelivery:
     """A `Delivery` with a pubend and its log.
 
     Args:
-        awaited: how many subscriptions to wait for before the first message; if something is logged, none.
-        retention_s: how many seconds messages are kept for a durable subscription without a reader, or without any
-            subscription.
-        lease_s: how many seconds a reader behind a relay counts as alive after its last message, a subscription that is
-            not durable waits for its reader, and nothing is forgotten after the start.
+        awaited: the number of subscriptions to wait for before the first message; a log with messages waits for none.
+        retention_s: the seconds for which messages are kept for a durable subscription without a reader, or if there is
+            no subscription.
+        lease_s: the seconds for which a reader behind a relay counts as alive after its last message, and a
+            subscription that is not durable waits for its reader. For as long after the start, nothing is forgotten.
         has_history: whether the topic has history; then nothing is ever forgotten.
     """
 
@@ -102,7 +102,7 @@ class DurableDelivery:
 
     @property
     def why_not(self) -> str:
-        """Why nothing is published now, for good or while the disk is full; empty otherwise."""
+        """The reason why nothing is published, permanently or while the disk is full; empty otherwise."""
         full = None if self._is_over else self.core.writer.full
         return self.problem or ("" if full is None else str(full))
 
@@ -154,7 +154,7 @@ class DurableDelivery:
         core.resume()
 
     def refuse(self, reason: str) -> None:
-        """Publish nothing more: the worker has sent nonsense, or the log cannot be written."""
+        """Publish nothing more: the worker has sent invalid messages, or the log cannot be written."""
         if not self.problem:
             self.problem = reason
             _LOG.error("%r publishes nothing more: %s", self, reason)
@@ -217,7 +217,7 @@ class DurableDelivery:
 
     def gone(self, child: str, why: str) -> None:
         _LOG.debug("%r: %s: %s", self, child, why)
-        # The subscriber may have come since the last look, and would count as expected for a minute.
+        # The subscriber may have connected since the last look, and would count as expected for a minute.
         self.audience.look(frozenset((*self._children.names, child)), self._loop.time())
         self._nacks.leave(child)
         self.core.leave(child)
@@ -228,7 +228,7 @@ class DurableDelivery:
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition early, with ``reason`` for its readers; still receive acknowledgements.
 
-        ``on_purpose`` is not passed on to readers, since their subscriptions continue with the next job of this log.
+        Readers do not get ``on_purpose``, since their subscriptions continue with the next job of this log.
         """
         if self.connections.refusal:
             return
@@ -247,7 +247,7 @@ class DurableDelivery:
         return self.audience.count
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether everything is durable and acknowledged, except by the readers of a process."""
+        """Tell whether everything is durable, and acknowledged by all readers outside the process ``but_for``."""
         return self.audience.is_drained(but_for)
 
     def has_been_read(self, but_for: str | None) -> bool:
@@ -280,7 +280,7 @@ class DurableDelivery:
     # ------------------------------------------------------------------ the contents of the log
 
     async def place(self, timeout_s: float) -> LogPlace:
-        """Return how far the log is, once all that was sent is durable; raise LogError if that takes too long."""
+        """Return the position of the log, once all sent messages are durable; raise LogError if that takes too long."""
         writer, core = self.core.writer, self.core
         if not await self.connections.wait_until(lambda: writer.durable_tick >= core.written_tick, timeout_s):
             raise LogError(f"{self!r}: what was sent is not durable after {timeout_s:g} s: {core.error or writer.full}")
@@ -288,13 +288,13 @@ class DurableDelivery:
         return LogPlace(told.has_begun, list(told.lower), told.generation, told.complete, told.has_all)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
-        """Wait until everything before a time is durable; return whether it is."""
+        """Wait until everything before a time is durable, at most ``timeout_s`` seconds; return whether it is."""
         return await self.connections.wait_until(lambda: not self.core.told.lower.less_than(time), timeout_s)
 
     async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
         """Wait for the complete epochs that are sent again in a generation; return the sums of their digests.
 
-        Return None after the timeout, and an empty result if they cannot be compared.
+        Return None after ``timeout_s`` seconds, and an empty result if the epochs cannot be compared.
         """
         core = self.core
 
@@ -307,17 +307,18 @@ class DurableDelivery:
         return {} if core.again is None else await asyncio.to_thread(core.again.came)
 
     async def logged(self, times: Collection[Time]) -> Sums:
-        """Return the digest sums of logged epochs; None for an epoch that cannot be compared. Raises LogError."""
+        """Return the digest sums of logged epochs, None for an epoch that cannot be compared; raise LogError."""
         if self.core.again is None:
             return dict.fromkeys(times)
         return await asyncio.to_thread(self.core.again.logged, ReplayedLog(self.core.log), times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
-        """Return, by digest, how the first of these epochs differs from the log.
+        """Return, by digest, the differences between the first of these epochs and the log.
 
-        Forget the epochs that were sent again.
+        This forgets the epochs that were sent again.
 
-        Raises LogError or DeliveryError.
+        Raises:
+            LogError, DeliveryError: the log, or a message, cannot be read.
         """
         again, self.core.again = self.core.again, None
         if again is None or not differing:
@@ -328,9 +329,9 @@ class DurableDelivery:
         """Return the counts since the start, by name.
 
         They count: messages from the worker that were not logged before, and their bytes; questions of children;
-        connected relays and readers; subscriptions that have a reader, all subscriptions, durable ones, and those that
-        have not acknowledged everything; bytes of the log, and bytes that wait for children; messages skipped for
-        children that did not read.
+        connected relays and readers; subscriptions with a reader, all subscriptions, durable subscriptions, and
+        subscriptions that have not acknowledged everything; bytes of the log, and bytes that wait for children;
+        messages skipped for children that did not read.
         """
         core, subscriptions = self.core, self.core.subscriptions
         return {
@@ -348,7 +349,10 @@ class DurableDelivery:
         }
 
     async def close(self) -> None:
-        """Release everything, tell children why if need be, and close the log. Raises LogError."""
+        """Release everything, send children the reason if there is one, and close the log.
+
+        Raise LogError if that fails.
+        """
         self.connections.refuse_workers(self.problem or f"{self!r} is closed: its topic has ended")
         try:
             await self._dismiss()
@@ -369,9 +373,9 @@ class DurableDelivery:
                 break
 
     async def stop(self) -> None:
-        """Release everything without telling anyone, as if the process had ended, and close the log.
+        """Release everything without a message, as if the process had ended, and close the log.
 
-        Raises LogError.
+        Raise LogError if that fails.
         """
         self._timer.cancel()
         self._answering.close()

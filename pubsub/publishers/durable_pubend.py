@@ -60,15 +60,17 @@ class DurablePubend:
 
     Args:
         later: schedules a call on the pubend's thread; any thread may use it.
-        clock: seconds since 1970; it may go back.
-        awaited: how many subscriptions to wait for before the first message; also an attribute, 0 once they have come.
+        clock: returns seconds since 1970; it may go back.
+        awaited: the number of subscriptions to wait for before the first message; also an attribute, which becomes 0
+            once they have begun.
         cache_bytes: how many bytes of the latest messages stay in memory.
         has_history: whether the topic has history; then a new subscription learns the last complete epoch.
 
     Attributes:
-        messages, message_bytes, nacks: the logged messages since the start, their bytes, and the questions of children.
-        log, reads: do not change these.
-        room_for: does what `Log.room_for` does, for payloads from the worker.
+        messages, message_bytes, nacks: the counts of logged messages since the start, of their bytes, and of children's
+            questions.
+        log, reads: the log, and reads of it; read-only.
+        room_for: as `Log.room_for`, for payloads from the worker.
         is_eager: whether the log is in memory, and has no thread.
         written_tick: the tick of the last received message, durable once `writer.durable_tick` reaches it.
         told: the states of epochs, by durable messages alone.
@@ -140,7 +142,10 @@ class DurablePubend:
             opened.pop_all()
 
     def begin(self, position: WorkerPosition | None = None) -> None:
-        """Call `Journal.begin`; if the worker has gone back, log that. Raises as `Journal.begin` does, and LogError."""
+        """Call `Journal.begin`, and log the worker's return if there was one.
+
+        Raise as `Journal.begin` does, or LogError.
+        """
         self._check()
         returned = self._journal.begin(position, self.written_tick)
         self._unconfirmed = Unconfirmed()
@@ -151,10 +156,11 @@ class DurablePubend:
             self._write([Step(encode(returned), None, returned)])
 
     def feed(self, sent: Sequence[EncodedMessage]) -> None:
-        """Receive messages of the worker, in order; skip those that are logged already. Raises LogError.
+        """Receive messages of the worker, in order; skip messages that are logged already.
 
         Raises:
-            ProtocolError: a message is impossible, or differs from the logged one; nothing after it is received.
+            ProtocolError: a message is impossible, or differs from the logged one; later messages are not received.
+            LogError: the log has failed.
         """
         self._check()
         steps: list[Step] = []
@@ -171,7 +177,10 @@ class DurablePubend:
             os.sched_yield()  # Linux may leave the worker waiting for this core, though another one is idle
 
     def conclude(self) -> None:
-        """End the partition, since all partitions have everything. Idempotent; raises LogError."""
+        """End the partition, since all partitions have received everything.
+
+        Idempotent; raise LogError if the log has failed.
+        """
         self._check()
         self._write(last_messages(self._journal))
 
@@ -196,23 +205,24 @@ class DurablePubend:
 
     @property
     def has_room(self) -> bool:
-        """True if earlier messages are on their way to the disk and no subscription is awaited.
-
-        Only then call `feed`.
-        """
+        """True if `feed` may be called: earlier messages are on their way to the disk; no subscription is awaited."""
         return self.writer.has_room and not self.awaited and (self.again is None or self.again.has_room)
 
     @property
     def error(self) -> LogError | None:
-        """Why nothing more is published; None if the log works. Messages that are not durable by then may be lost."""
+        """The reason why nothing more is published; None if the log works.
+
+        Messages that were not durable may be lost.
+        """
         return self.writer.error
 
     def look(self, *, forgets: bool = True) -> None:
-        """Tell the silence that is due, and log the state of subscriptions.
+        """Announce the silence that is due, and log the state of subscriptions.
 
         With ``forgets``, forget acknowledged messages.
 
-        Raises LogError if the log accepts nothing more.
+        Raises:
+            LogError: the log accepts nothing more.
         """
         self._check()
         self._silence.look()
@@ -235,7 +245,7 @@ class DurablePubend:
         return self.log.has_before(self._trim_to)
 
     def trim(self) -> int:
-        """Remove files that are not needed, and return their bytes; waits for the disk, on any thread."""
+        """Remove unneeded files, and return their size in bytes; this waits for the disk, on any thread."""
         return self.log.trim(self._trim_to)
 
     def resume(self) -> None:
@@ -271,7 +281,7 @@ class DurablePubend:
         self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
-        """Answer a child's nack, as far as its room goes; if the records are damaged, answer with the error."""
+        """Answer a child's nack, within its room; if the records are damaged, answer with the error."""
         try:
             self._silence.answer(child, nack)
         except NotReady as missing:
@@ -335,7 +345,7 @@ class DurablePubend:
         self._tell_stranger(reader)
 
     def abandon(self, name: str) -> None:
-        """Stop keeping messages for a durable subscription; if its reader misses some, it will be told."""
+        """Stop keeping messages for a durable subscription; a reader that then misses messages is told."""
         self.subscriptions.abandon(name)
         self._note()
 
@@ -353,10 +363,7 @@ class DurablePubend:
         return sum(segment.size for segment in self.log.segments() if segment.last_tick >= needed_from)
 
     def close(self) -> None:
-        """Make messages and acknowledgements durable, as far as the disk has room, and release the log.
-
-        Raises LogError.
-        """
+        """Make messages and acknowledgements durable if the disk has room. Release the log, or raise LogError."""
         self._note()
         self.reads.close()
         self.writer.close(_CLOSE_WITHIN_S)

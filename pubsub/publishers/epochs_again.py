@@ -1,12 +1,12 @@
-"""Complete epochs that a job sends again, at one partition: their records are compared with those in the log.
+"""The comparison, at one partition, of complete epochs that a job sends again with the records in the log.
 
-A job that begins again, or goes back, leaves out epochs that are complete in all logs. That is right only if their
-content is the same. So each partition adds up digests of the repeated records. The publication adds up the sums of all
-partitions, and compares them with the logs.
+The logs skip epochs of a job that begins again, or goes back, if all logs have them completely. This is right only if
+the epochs' content is the same. So each partition adds up digests of the repeated records. The publication adds up the
+sums of all partitions, and compares them with the logs.
 
 Invariants:
 
-- An epoch is compared only if all of it is sent again, and all of it is in the logs: no partition had a part of it
+- An epoch is compared only if all of it is sent again, and all of it is in the logs: no partition received a part of it
   before the snapshot, or has removed a part since.
 - If nothing of an epoch is sent again, it is not compared.
 - Void batches do not count.
@@ -32,22 +32,22 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
-"""The size of the received messages that are kept so that an error can name a record."""
+"""The limit, in bytes, of received messages that are kept so that an error can name a record."""
 
 _ROOM_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 1 << 20
 _MOST_TEXT = 200
 
 Sums: TypeAlias = Mapping[Time, int | None]
-"""For each epoch the sum of the digests of its records; None if that is not known."""
+"""For each epoch the sum of the digests of its records; None if it is not known."""
 
 
 class Difference(NamedTuple):
-    """The difference in records with one digest, in one partition.
+    """The difference in the number of records with one digest, in one partition.
 
     Attributes:
-        surplus: how many more of them the log has than were sent again.
-        text: the `repr` of one of them.
+        surplus: how many more of these records the log has than were sent again.
+        text: the `repr` of one such record.
     """
 
     surplus: int
@@ -55,7 +55,7 @@ class Difference(NamedTuple):
 
 
 def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[Sums]) -> list[Time]:
-    """Return the epochs whose content differs, none before an earlier one."""
+    """Return the epochs whose content differs, earlier ones first."""
     differing: list[Time] = []
     for time in dict.fromkeys(time for sums in came for time in sums):
         first, second = (_sum(sums.get(time, 0) for sums in all_of) for all_of in (logged, came))
@@ -65,7 +65,7 @@ def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[
 
 
 def first_difference(found: Sequence[Mapping[int, Difference]]) -> tuple[int, Difference] | None:
-    """Return a partition and a record that differs in it; None if there is none.
+    """Return a partition with a difference, and the difference; None if there is none.
 
     ``found`` has the differences of each partition.
     """
@@ -84,7 +84,7 @@ class EpochsAgain:
     """Compares the complete epochs that one partition's worker sends again.
 
     Args:
-        end: the tick after the last one in the log when the worker began.
+        end: the tick after the log's last tick when the worker began.
     """
 
     def __init__(self, domain: TimeDomain, position: WorkerPosition, end: int) -> None:
@@ -135,22 +135,22 @@ class EpochsAgain:
         return self._received_bytes - self._done_bytes < _ROOM_BYTES
 
     def came(self) -> Sums:
-        """The digest sums of all epochs sent again, once they are computed; this waits, on any thread."""
+        """Wait, on any thread, for the digest sums of all epochs sent again, and return them."""
         if self._last is not None:
             self._last.result()
         return self._sums
 
     def logged(self, log: ReplayedLog, times: Collection[Time]) -> Sums:
-        """Return the digest sums of logged epochs; this reads the log, on any thread; raises LogError."""
+        """Return the digest sums of logged epochs, on any thread; raise LogError if the log cannot be read."""
         first, unknown = self._begin(log, times)
         standing = self._standing(log, first, {*times} - unknown, _digest)
         sums = {time: _sum(digest for _, digest in batches) for time, batches in standing.items()}
         return {**sums, **dict.fromkeys(unknown)}
 
     def differences(self, log: ReplayedLog, time: Time) -> dict[int, Difference]:
-        """Return, by digest, how the log differs from the records of an epoch sent again.
+        """Return, by digest, the differences between the log and the records of an epoch sent again.
 
-        Empty if not all of these are kept.
+        The result is empty if not all repeated records are kept.
 
         Raises:
             LogError: the log cannot be read.

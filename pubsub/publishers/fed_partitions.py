@@ -6,12 +6,12 @@ its records to the worker that feeds partition w mod P.
 
 Invariants:
 
-- One worker feeds a partition, so the partition's batches have an order, and its log recognises repeated ones.
+- One worker feeds a partition, so the partition's batches have an order, and its log recognises repeated batches.
 - A worker publishes its records in the first partition that it feeds. The frontiers of all its partitions move
   together.
-- A snapshot has a part for each partition: its position and the messages that its log may not have. The part goes to
-  the partition's next feeder, whichever worker that is. So a job with another number of workers can go back in each log
-  as any other job can.
+- A snapshot has a part for each partition: the partition's position and the messages that its log may lack. The part
+  goes to the worker that feeds the partition next. So a job with another number of workers can go back in each log as
+  any other job can.
 - After a return, each partition waits until the worker has reached the partition's own frontier in the snapshot.
 """
 

@@ -1,12 +1,12 @@
 """The feed of one worker to its publisher actor, over a socket on their node.
 
-Events are written at once, as far as the socket takes them. A thread writes the rest, and receives confirmations. A
-publisher with a log confirms what is durable. Until then the feed keeps a message, and sends it again to a restarted
-publisher. A publisher without a log confirms everything at the end. If the job keeps snapshots it confirms what it has
-received, and snapshots omit that.
+Events are written at once, as many as the socket accepts. A thread writes the rest, and receives confirmations. A
+publisher with a log confirms durable messages. Until then the feed keeps a message, and sends it again to a restarted
+publisher. A publisher without a log confirms everything at the end. If the job keeps snapshots, the publisher confirms
+received messages, and snapshots omit them.
 
-If a signal has stopped a publisher, it neither serves its readers nor ends. So the thread kills it, and continues as
-for a dead one (`watched_publisher.py`).
+A publisher that a signal has stopped neither serves its readers nor ends. So the thread kills it, and continues as for
+a dead publisher (`watched_publisher.py`).
 """
 
 import logging
@@ -33,10 +33,10 @@ from tidewheel.transport.tickets import process_behind
 _LOG = logging.getLogger(__name__)
 
 ROOM_BYTES: Final = 4 * 1024 * 1024
-"""The most bytes that may wait to be written or to become durable, beside those of the present step.
+"""The limit of bytes that wait to be written or to become durable, without those of the current step.
 
-With a disk that takes 10 ms for a sync, this allows some 160 MB/s. With twice as much, memory is reused so seldom that
-it is in no cache of the processor any more; then batches of 64 KB take a fifth longer where the disk is fast.
+With a disk that needs 10 ms for a sync, this allows some 160 MB/s. With twice as much, memory is reused so rarely that
+it is no longer in the processor's caches; with a fast disk, batches of 64 KB then take a fifth longer.
 """
 RESTARTS_WITHIN_S: Final = 60.0
 
@@ -47,11 +47,11 @@ _AGAIN_S = 0.2
 
 
 class FeedLost(Exception):  # noqa: N818 - it names what happened
-    """The publisher is dead, or does not answer; the message says how this was noticed."""
+    """The publisher is dead, or does not answer; the message has the evidence."""
 
 
 class FeedRefused(Exception):  # noqa: N818 - it names what happened
-    """The publisher has refused a message; the message of this error says why."""
+    """The publisher has refused a message; this error has the reason."""
 
 
 class Feed:
@@ -62,10 +62,10 @@ class Feed:
     Args:
         sent: numbers the events, and keeps them if the publisher has a log.
         connect: returns a non-blocking connection; raises FeedLost if there is none now.
-        restarts_within_s: how many seconds a restart of the publisher may take; 0 if it is not restarted.
+        restarts_within_s: the seconds that a restart of the publisher may take; 0 if it is not restarted.
         room_bytes: how many bytes of messages may be kept.
         afterwards: what happens after the publisher's death, for log lines.
-        is_awaiting: whether to accept nothing before the publisher answers; also an attribute.
+        is_awaiting: whether to accept no events before the publisher answers; also an attribute.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Feed:
     # ------------------------------------------------------------------ the worker
 
     def send(self, events: list[FeedEvent]) -> None:
-        """Send events in order; never wait, since the thread writes the rest."""
+        """Send events in order, without waiting: the thread writes what the socket does not accept."""
         with self._changed:
             self._raise()
             for event in events:
@@ -113,7 +113,7 @@ class Feed:
                     self._writer.add(message_frame(message))
             if self._writer is not None and not self._write():
                 os.eventfd_write(self._bell, 1)
-        # Linux may leave the publisher waiting for this core until the worker sleeps, though another one is idle.
+        # Linux may let the publisher wait for this core until the worker sleeps, although another core is idle.
         os.sched_yield()
 
     @property
@@ -142,7 +142,7 @@ class Feed:
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Call ``wake`` once there is room.
 
-        Return after how many seconds to ask even without that call, None if never.
+        Return the seconds after which to check again, in case ``wake`` is not called; None if that is not needed.
         """
         with self._changed:
             has_room = not self.is_awaiting and self._waiting_bytes() < self._room_bytes
@@ -152,7 +152,7 @@ class Feed:
         return None
 
     def close(self) -> None:
-        """Close the connection, even if messages are not confirmed, without a long wait. Idempotent."""
+        """Close the connection, without waiting long for unconfirmed messages. Idempotent."""
         with self._changed:
             if self._is_closed:
                 return
@@ -241,7 +241,7 @@ class Feed:
         return max(self._sent.waiting_bytes, 0 if self._writer is None else self._writer.waiting_bytes)
 
     def _write(self) -> bool:
-        """Write the waiting bytes; return True if none is left, or the connection is broken."""
+        """Write the waiting bytes; return True if none are left, or the connection is broken."""
         assert self._writer is not None
         try:
             return self._writer.write()
@@ -282,7 +282,7 @@ class _Watch:
         self._looked_s = time.monotonic()
 
     def look(self, read_bytes: int) -> None:
-        """Look at the publisher, every second, given how many bytes it has sent so far."""
+        """Look at the publisher; call this every second, with the number of bytes that it has sent so far."""
         now_s = time.monotonic()
         if now_s - self._looked_s < _LOOK_MS / 1000:
             return

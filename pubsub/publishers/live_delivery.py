@@ -1,7 +1,7 @@
 """Delivers one partition of a topic without a log, from its worker to its subscribers, on an asyncio loop.
 
-While a subscriber holds the publisher back, the worker's messages wait here and no more are read. A connection receives
-messages as fast as it takes them. Further messages wait in a bounded queue of the `Publisher`.
+While a subscriber holds the publisher back, the worker's messages wait here, and no more are read. A subscriber's
+connection gets messages as fast as it accepts them; further messages wait in a bounded queue of the `Publisher`.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ ENDED_ALREADY: Final = "the topic has been ended already"
 _WRITE_BYTES = 1024 * 1024
 _MOST_WRITES = 8
 _TAKEN_AT_ONCE = 4
-"""The part of its capacity, as a divisor, that a publisher takes at once; then its subscribers can read."""
+"""A publisher takes at most 1 / 4 of its capacity at once; then its subscribers can read."""
 _NOTHING = Confirmed(0, 0)
 _EVENTS = (DataMessage, LowerFrontierUpdate)
 
@@ -49,10 +49,11 @@ class LiveDelivery:
     """A `Delivery` with a publisher that has no log.
 
     Args:
-        is_remembered: whether its job keeps snapshots. Then the worker keeps unconfirmed messages, and says where it
-            begins. Numbers are greater than those of a dead publisher, and the partition ends when `end` is called.
+        is_remembered: whether its job keeps snapshots. Then the worker keeps unconfirmed messages, and sends its
+            position first. Numbers are greater than those of a dead publisher, and the partition ends when `end` is
+            called.
         node: the publisher's node; None for a partition without sockets.
-        lease_s: a subscriber without a connection is given up after so many seconds of silence.
+        lease_s: the seconds of silence after which a subscriber without a connection is given up.
 
     Attributes:
         may_return: whether subscribers of a dead publisher may still connect.
@@ -77,7 +78,8 @@ class LiveDelivery:
         alone = {"has_begun": not is_remembered, "ends_alone": not is_remembered}
         self._publisher = Publisher(domain, capacity_bytes, awaited, **alone, has_history=has_history, partition=number)
         self.awaiting: Awaiting = self._publisher
-        # `_fill` bounds the waiting messages; one that a link drops would never arrive, as the queue takes it for sent.
+        # `_fill` bounds the waiting messages; a message that a link dropped would never arrive, since the queue takes
+        # it for sent.
         self.connections = Connections(node, self, self, lease_s, sys.maxsize)
         self.problem = ""
         self.lease_s = lease_s
@@ -95,7 +97,7 @@ class LiveDelivery:
     # ------------------------------------------------------------------ the worker
 
     def begin(self, position: WorkerPosition) -> None:
-        """Begin where a worker begins; drop waiting messages of an earlier worker."""
+        """Begin at a worker's position; drop waiting messages of an earlier worker."""
         if not self._is_remembered:
             return
         if position.generation.number < self._least_generation:
@@ -122,11 +124,11 @@ class LiveDelivery:
                 events.append(event)
         finally:
             self.take(events)
-            # Linux may leave a subscriber waiting for this core until the publisher sleeps, though another one is idle.
+            # Linux may let a subscriber wait for this core until the publisher sleeps, although another core is idle.
             os.sched_yield()
 
     def take(self, events: Sequence[FeedEvent]) -> None:
-        """Receive events, in order; they wait while a subscriber holds this back."""
+        """Receive events, in order; they wait while a subscriber holds the publisher back."""
         if not self.connections.refusal:
             self._waiting.extend(events)
         self._pass_on()
@@ -142,9 +144,9 @@ class LiveDelivery:
             raise ProtocolError(self.connections.refusal)
 
     def confirmed(self) -> Confirmed:
-        """Return how many messages the worker may forget: all of them once this has everything.
+        """Return how many messages the worker may forget: all of them once this delivery has received everything.
 
-        Before that, if the worker keeps messages, it may forget all that were passed on except the newest.
+        Before that, a worker that keeps messages may forget all passed-on messages except the newest.
         """
         left = 0 if self._publisher.has_everything else 1
         if self._unconfirmed <= left or (left and not self._is_remembered):
@@ -223,7 +225,7 @@ class LiveDelivery:
         self.go_on_soon()
 
     def go_on_soon(self) -> None:
-        """Call `go_on` soon, and only once for several calls of this."""
+        """Call `go_on` soon, once for several calls of this method."""
         if not self._goes_on_soon:
             self._goes_on_soon = True
             self._loop.call_soon(self.go_on)
@@ -231,7 +233,7 @@ class LiveDelivery:
     # ------------------------------------------------------------------ subscribers
 
     def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None:
-        """Accept a subscriber; raises as `Publisher.subscribe` does.
+        """Accept a subscriber; raise as `Publisher.subscribe` does.
 
         With ``again``, the subscriber may repeat this until it has connected.
         """
@@ -249,10 +251,10 @@ class LiveDelivery:
         self._fill(child)
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return what to tell a subscriber that calls after it was given up; empty if it may call.
+        """Return the messages for a subscriber that was given up; empty if it was not.
 
         Raises:
-            ProtocolError: the subscriber may attach again, since its job keeps snapshots.
+            ProtocolError: the subscriber is unknown, but may attach again, since its job keeps snapshots.
         """
         self._give_up_late()
         if child in self._publisher.queues:

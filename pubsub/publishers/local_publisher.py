@@ -22,8 +22,8 @@ class LocalPublisher:
 
     Args:
         changed: guards all partitions of the topic, and is notified when one changes.
-        pump: runs one round of the job in the calling thread and returns False if there was nothing to do; None if the
-            job runs by itself.
+        pump: runs one round of the job in the calling thread, and returns False if there was nothing to do; None for a
+            job that runs by itself.
     """
 
     publisher: Publisher
@@ -49,7 +49,7 @@ class LocalPublisher:
         self._let_go_on()
 
     def take(self, subscriber: str) -> list[Downstream]:
-        """Remove and return the messages for a subscriber; never wait."""
+        """Remove and return the messages for a subscriber, without waiting."""
         with self.changed:
             messages = self.publisher.take(subscriber)
         self._let_go_on()
@@ -68,7 +68,7 @@ class LocalPublisher:
     def is_held(self) -> bool:
         """Tell whether a subscriber holds this publisher back or is awaited.
 
-        Cut off those that hold it back for too long.
+        Disconnect subscribers that hold it back for too long.
         """
         with self.changed:
             if self.publisher.cut_off_late(self.clock(), lambda name: self.publisher.queues[name].taken):
@@ -76,9 +76,9 @@ class LocalPublisher:
             return self.publisher.is_held
 
     def when_free(self, wake: Callable[[], None]) -> float | None:
-        """Call ``wake`` once no subscriber holds this back.
+        """Call ``wake`` once no subscriber holds the publisher back.
 
-        Return after how many seconds to ask even without that call.
+        Return the seconds after which to check again, in case ``wake`` is not called.
         """
         with self.changed:
             if not self.is_held():
@@ -124,7 +124,10 @@ class LocalConnection(PublisherConnection):
         self._most_gathered = min(self._most_gathered, publisher.publisher.capacity_bytes // _PART_GATHERED)
 
     def go_on(self, saved: Saved | None) -> None:
-        """Begin to send where a snapshot is, with the next flush; that also sends events in a snapshot from Ray."""
+        """Begin to send at a snapshot's position, with the next flush.
+
+        It also sends the events in a snapshot from Ray.
+        """
         assert not isinstance(saved, Mapping), "topics of local jobs have no logs"
         if self._remembered is not None:
             before = saved and SavedEvents(saved.position, ())
@@ -133,7 +136,7 @@ class LocalConnection(PublisherConnection):
             self._publisher.begin(self._sent.position)
 
     def saved(self) -> SavedEvents | None:
-        """Return the position of the worker; the publisher already has all flushed events."""
+        """Return the worker's position; the publisher already has all flushed events."""
         if self._sent is None:
             return None
         saved = self._sent.saved

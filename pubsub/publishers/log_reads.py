@@ -1,6 +1,6 @@
-"""The reads of a slow log, one in an object store: on another thread than the loop.
+"""Reads of a slow log, in an object store, on another thread than the loop's.
 
-If a read is not ready, it raises `NotReady`. The caller lets it be fetched, and tries again.
+A read that is not ready raises `NotReady`. The caller then fetches it, and tries again.
 """
 
 import logging
@@ -39,7 +39,7 @@ class LogReads:
         self._threads = None if isinstance(log, Log) else ThreadPoolExecutor(_AT_ONCE, "tidewheel-log-reads")
 
     def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
-        """Return records as `Log.read` does; keep others that were fetched for the next reads; see `get`."""
+        """Return records as `Log.read` does; keep surplus fetched records for the next reads; raise as `get` does."""
         if self._threads is None:
             return self._log.read(first_tick, max_bytes, most)
         found = next((rest for tick, rest in self._rests if tick == first_tick), None)
@@ -71,7 +71,7 @@ class LogReads:
         return found
 
     def fetch(self, missing: NotReady, then: Callable[[], None]) -> None:
-        """Fetch a part of the log, and call ``then``. The part, or the error, is ready only during that call."""
+        """Fetch a part of the log, and call ``then``. The part, or the error, is available only during that call."""
         assert self._threads is not None
         waiting = self._waiting.setdefault(missing.key, [])
         waiting.append(then)

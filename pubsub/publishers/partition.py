@@ -1,8 +1,9 @@
-"""One partition of a topic at its publisher: what others call and wait for, on an asyncio loop.
+"""One partition of a topic at its publisher: the calls of others and their waits, on an asyncio loop.
 
-A pubend delivers it, or a publisher without a log. Both have the same messages, numbers and states of epochs. A pubend
-numbers by a clock, tells what is durable, promises silence, and answers children that ask again. A publisher without a
-log keeps in memory the changes so far, messages for subscribers of a dead publisher, and a queue for each subscriber.
+A pubend, or a publisher without a log, delivers the partition. Both have the same messages, numbers and states of
+epochs. A pubend numbers by a clock, announces durable messages, promises silence, and answers children that ask again.
+A publisher without a log keeps in memory the changes so far, messages for subscribers of a dead publisher, and a queue
+for each subscriber.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +26,8 @@ class Delivery(Protocol):
     """Delivers a partition from its worker to its children, with or without a log; it never waits.
 
     Attributes:
-        lease_s: how long to wait for a reader that receives nothing.
-        problem: why nothing is published any more; empty if there is no problem.
+        lease_s: the seconds to wait for a reader that receives nothing.
+        problem: the reason why nothing is published any more; empty if there is no problem.
     """
 
     connections: Connections
@@ -37,16 +38,16 @@ class Delivery(Protocol):
     def attach(self, child: str, options: DeliveryOptions, *, again: bool) -> None: ...
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return what to tell an unknown child that calls; empty if it may call.
+        """Return the messages that refuse the calls of an unknown child; empty if the child is known.
 
         Raises:
-            ProtocolError: the subscriber may attach again.
+            ProtocolError: the child is unknown, but may attach again.
         """
 
     def leave(self, child: str) -> None: ...
 
     def go_back(self) -> None:
-        """Drop the worker's messages that are not passed on yet: its job goes back to a snapshot."""
+        """Drop the worker's messages that are not passed on yet, since its job goes back to a snapshot."""
 
     def go_on(self) -> None: ...
 
@@ -58,17 +59,17 @@ class Delivery(Protocol):
     def readers(self) -> int: ...
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether everything is published and received, except by the readers of a process."""
+        """Tell whether everything is published, and received by all readers outside the process ``but_for``."""
 
     def has_been_read(self, but_for: str | None) -> bool:
-        """Tell whether the end may be announced: all readers have everything, or surely will."""
+        """Tell whether the end may be announced: all readers have received everything, or certainly will."""
 
     @property
     def is_read_by_all(self) -> bool:
-        """True if all readers have everything, or were given up."""
+        """True if all readers have received everything, or were given up."""
 
     def unread(self) -> Mapping[str, int]:
-        """Return the subscriptions that lack something, each with a number that grows with its progress."""
+        """Return, for each subscription that has not received everything, a number that grows with its progress."""
 
     def is_of(self, name: str, process: str | None) -> bool: ...
 
@@ -76,15 +77,18 @@ class Delivery(Protocol):
         """Stop waiting for a subscription that receives nothing."""
 
     def known_end(self, generation: int) -> PartitionEnd | None:
-        """Return the end of the partition; None if it does not have everything of a generation."""
+        """Return the end of the partition; None if the partition has not received everything in ``generation``."""
 
     def end(self, known: PartitionEnd | None) -> None:
-        """End the partition, since all partitions have everything. Idempotent; raises LogError."""
+        """End the partition, since all partitions have received everything.
+
+        Idempotent; raise LogError if the log has failed.
+        """
 
     def expect(self, readers: Sequence[str]) -> list[str]:
         """Delay the end for these subscribers of a dead publisher.
 
-        Return the subscribers that have to connect again if this publisher dies.
+        Return the subscribers that must connect again if this publisher dies.
         """
 
     def fail(self, reason: str, *, on_purpose: bool) -> None:
@@ -103,7 +107,7 @@ class Partition:
         self._connections = delivery.connections
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``condition()`` is true, or the partition is closed; return its last value."""
+        """Wait until ``condition()`` is true, or the partition is closed; return the last value of ``condition()``."""
         return await self._connections.wait_until(condition, timeout_s)
 
     # ------------------------------------------------------------------ the worker and the children
@@ -116,11 +120,11 @@ class Partition:
         return await self.wait_until(lambda: not self.delivery.awaiting.awaited, timeout_s)
 
     def offer(self) -> SocketOffer | None:
-        """Return where the worker can connect; None without sockets."""
+        """Return the address at which the worker can connect; None without sockets."""
         return self._connections.offer(None)
 
     def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> SocketOffer | None:
-        """Accept a child; return where it can connect if it is on this node.
+        """Accept a child; return the address at which it can connect if it is on this node.
 
         Raises:
             ProtocolError: the subscriber is attached already.
@@ -140,7 +144,7 @@ class Partition:
         self.delivery.leave(child)
 
     def go_back(self) -> None:
-        """Receive nothing more from the worker: its job goes back, and another worker will connect."""
+        """Receive nothing more from the worker, since its job goes back and another worker will connect."""
         self._connections.close_workers()
         self.delivery.go_back()
 
@@ -158,7 +162,7 @@ class Partition:
         return await self.wait_until(lambda: self.delivery.is_drained(but_for), timeout_s)
 
     async def read_by_all(self, owner: str) -> None:
-        """Wait until all readers have everything, or have received nothing for a lease.
+        """Wait until each reader has received everything, or has received nothing for one lease.
 
         Readers of the process ``owner`` have no such limit.
         """
@@ -173,9 +177,9 @@ class Partition:
             before = dict(delivery.unread())
 
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
-        """Wait until the partition has everything of a generation; return its end, or None after the timeout.
+        """Wait until the partition has received everything in a generation; return its end, or None after the timeout.
 
-        The worker is told first. Readers get a moment to receive everything, except those of the process ``but_for``.
+        The worker is told first. Then readers outside the process ``but_for`` have a moment to receive everything.
         """
         delivery = self.delivery
         if not await self.wait_until(lambda: delivery.known_end(generation) is not None, timeout_s):
@@ -185,16 +189,16 @@ class Partition:
         return delivery.known_end(generation)
 
     def end(self, known: PartitionEnd | None) -> None:
-        """End the partition, since all partitions have everything.
+        """End the partition, since all partitions have received everything. Idempotent.
 
-        ``known`` is its end; None if the log has it. Idempotent; raises LogError.
+        ``known`` is its end; None if the log has the end. Raise LogError if the log has failed.
         """
         self.delivery.end(known)
 
     def expect(self, readers: Sequence[str]) -> list[str]:
         """Delay the end, at most one lease, for these subscribers of a dead publisher.
 
-        Return the subscribers that have to connect again if this publisher dies.
+        Return the subscribers that must connect again if this publisher dies.
         """
         return self.delivery.expect(readers)
 

@@ -40,7 +40,7 @@ class Recovered(NamedTuple):
     """The state that was recovered from a log.
 
     Attributes:
-        reserved: the end of the ticks whose silence may have been told.
+        reserved: the end of the ticks that may have been announced as silent.
         message_end: the tick after the last message; 0 if there is none.
         lacks_end: whether the log has the last move of the frontier but, after a crash, not the end of the partition.
     """
@@ -64,13 +64,13 @@ def reservation_entry(tick: int, reserved: int) -> Entry:
 def cursor_entry(tick: int, cursor: Cursor) -> Entry:
     """Return the log entry of a durable subscription.
 
-    It is logged even on a full disk, so that messages can be forgotten.
+    The entry is logged even on a full disk, so that messages can be forgotten.
     """
     return Entry(tick, _CURSOR, (msgspec.msgpack.encode(cursor),), is_urgent=True)
 
 
 def snapshot(journal: Journal, reserved: int, message_end: int, standings: dict[str, Standing]) -> bytes:
-    """Return the snapshot at the beginning of a segment, with which the state before it can be recovered."""
+    """Return the snapshot for the beginning of a segment, from which the state before the segment can be recovered."""
     return msgspec.msgpack.encode(_Snapshot(reserved, message_end, standings, journal.snapshot()))
 
 
@@ -126,7 +126,7 @@ class Step(NamedTuple):
 
     Attributes:
         time: the time of a batch; None for other messages.
-        changes: the changes of the frontier, or a return; None at the end.
+        changes: the changes of the frontier, or a return; None for the end.
         checksum: the checksum of the whole payload of a batch, if known.
     """
 
@@ -159,7 +159,7 @@ END: Final = Step(encode(PartitionEnded()), None, ())
 
 
 def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: bool = False) -> list[Step]:
-    """Receive a message of the worker; return what to log, without messages that are logged already.
+    """Receive a message of the worker; return the messages to log, without those that are logged already.
 
     Raises:
         ProtocolError: the message is impossible, or differs from the logged one.
@@ -182,7 +182,7 @@ def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: boo
 
 
 def last_messages(journal: Journal) -> list[Step]:
-    """Return what to log when all partitions have everything; nothing if the partition has ended."""
+    """Return the messages to log when all partitions have received everything; none if the partition has ended."""
     changes = journal.conclude()
     moved = Step(encode(LowerFrontierUpdate(changes)), None, changes)
     return [moved, END] if changes else []
@@ -192,19 +192,19 @@ class PartitionLog:
     """Reads messages from a log, for a `Pubend`.
 
     Args:
-        reads: the reads of a log that others write, or the log itself on a thread that may wait.
+        reads: the reads of a log that other threads write, or, on a thread that may wait, the log itself.
     """
 
     def __init__(self, reads: LogReads | AnyLog) -> None:
         self._reads = reads
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, EncodedMessage]], int]:
-        """Return the durable messages from ``first`` up to ``end``, in order, and the end of the range that they cover.
+        """Return the durable messages from ``first`` up to ``end``, in order, and the end of the range read.
 
-        It reads at most about `MOST_ANSWERED` records.
+        This reads at most about `MOST_ANSWERED` records.
 
         Raises:
-            LogCorrupted: the first of them is damaged.
+            LogCorrupted: the first message is damaged.
             NotReady: the records must be fetched first.
         """
         found: list[tuple[int, EncodedMessage]] = []
@@ -227,7 +227,7 @@ class PartitionLog:
 
 
 class ReplayedLog(PartitionLog):
-    """Reads messages and the states of epochs from a log that others write, on a thread that may wait."""
+    """Reads messages and the states of epochs from a log that other threads write; use it on a thread that may wait."""
 
     def __init__(self, log: AnyLog) -> None:
         super().__init__(log)

@@ -1,11 +1,11 @@
-"""The writer of one partition's log: it keeps the order of entries, even if memory or disk are full.
+"""The writer of one partition's log, which keeps the order of entries even if memory or disk are full.
 
 A log in memory needs no thread: entries are durable when `PartitionWriter.write` returns. If the disk has no room for
-entries, they come back and wait here, before later entries, until `PartitionWriter.resume` finds room. So nothing is
-lost, and no message overtakes another.
+entries, they wait here, before later entries, until `PartitionWriter.resume` finds room. So nothing is lost, and no
+message overtakes another.
 
-Notes, which are entries without messages, may become durable before earlier messages. So a full disk can still record
-which files are not needed.
+Notes, which are entries without messages, may become durable before earlier messages. So even with a full disk the log
+can record which files are not needed.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from tidewheel.storage.log_records import Entry
 
 
 class _Write(NamedTuple):
-    """The entries of one call, and what to call when they are durable."""
+    """The entries of one call, and the callback for when they are durable."""
 
     entries: list[Entry]
     durable: Callable[[], None] | None
@@ -70,7 +70,7 @@ class PartitionWriter:
 
     @property
     def is_stuck(self) -> bool:
-        """True if all entries for which there was no room have come back, so that `resume` may try again."""
+        """True if all refused entries have come back, so that `resume` may try again."""
         return self.full is not None and not self._handed
 
     @property
@@ -147,7 +147,7 @@ class PartitionWriter:
     # ------------------------------------------------------------------ a disk that is full
 
     def resume(self) -> None:
-        """If `is_stuck`, try again: first with notes alone, the next time with everything."""
+        """If `is_stuck`, try again: first with notes alone, the next time with all entries."""
         if self.error is not None or not (self.is_stuck and self._waiting):
             return
         self._commit.resume()
@@ -156,8 +156,8 @@ class PartitionWriter:
         if not self._tried_notes:
             self._hand_in()
             return
-        # Notes go before the waiting messages, so they cannot keep their ticks. The ticks of a state with messages are
-        # not theirs.
+        # Notes are written before the waiting messages, so they get the durable tick in place of their own. The
+        # snapshot has the waiting messages, so it is not given.
         tick = self.durable_tick
         early = [write._replace(entries=[replace(entry, tick=tick) for entry in write.entries]) for write in notes]
         if self._submit(early, None):
@@ -166,10 +166,10 @@ class PartitionWriter:
     # ------------------------------------------------------------------ the end
 
     def close(self, timeout_s: float) -> None:
-        """Make entries durable, as far as the disk has room, and release the log, without callbacks.
+        """Make entries durable if the disk has room, and release the log, without callbacks.
 
         Raises:
-            LogError: that failed.
+            LogError: the log has failed.
         """
         try:
             self._commit.close(timeout_s)

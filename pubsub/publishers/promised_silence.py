@@ -1,4 +1,4 @@
-"""The silence that a partition with a log promises: only as far as the log has reserved it, so it stays true."""
+"""The silence that a partition with a log promises; the log has reserved it first, so it stays true after a restart."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from tidewheel.pubsub.publishers.partition_writer import PartitionWriter
 TICKS_A_SECOND: Final = 1_000_000
 _RESERVED_AHEAD = 10 * TICKS_A_SECOND
 _PROMISED_AHEAD = TICKS_A_SECOND // 5
-"""Twice the time between two looks, in ticks, so that an idle partition is known to be silent at any time."""
+"""Twice the time between two looks, in ticks, so that an idle partition is always known to be silent."""
 
 
 @dataclass(eq=False)
 class PromisedSilence:
-    """Tells the silence of one partition to its children.
+    """Announces the silence of one partition to its children.
 
     Args:
         reserved: the end of the reserved ticks, which are logged or on the way to the log.
@@ -32,7 +32,7 @@ class PromisedSilence:
     reserved: int
 
     def look(self) -> None:
-        """Tell the silence up to now, as far as it is reserved; reserve more before it is needed."""
+        """Announce the silence up to now that is reserved; reserve more before it is needed."""
         now = self.now()
         until = self.pubend.reserve(now, _RESERVED_AHEAD) if self.writer.has_room else None
         if until is not None:
@@ -46,10 +46,7 @@ class PromisedSilence:
         self.look()
 
     def answer(self, child: str, nack: Nack) -> None:
-        """Answer a child's nack, and promise the silence that it waits for.
-
-        Raise LogCorrupted if the log is damaged.
-        """
+        """Answer a child's nack, and promise the silence that it asks for; raise LogCorrupted if the log is damaged."""
         self.tell(self.pubend.nack(child, nack))
         if self.pubend.wanted_end > self.pubend.told_end:
             self.look()

@@ -1,9 +1,9 @@
-"""The actor that publishes one partition: over sockets to processes on its node, by calls to those on other nodes.
+"""The actor that publishes one partition: over sockets to processes on its node, by Ray calls to other nodes.
 
 Everything runs on the loop of an asyncio actor, except waits for the disk. The methods delegate to `Partition` and its
-delivery; `publisher_calls` makes the class an actor. If an actor with a log dies, Ray starts it again on the same node.
-It continues from the log, and its worker and children connect again. An actor without a log is started again if its job
-keeps snapshots. Then the job goes back, and subscribers connect again.
+delivery; `publisher_calls` makes the class an actor. If an actor with a log dies, Ray restarts it on the same node. It
+continues from the log, and its worker and children connect again. Ray restarts an actor without a log if its job keeps
+snapshots. Then the job goes back, and subscribers connect again.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ from tidewheel.transport.tickets import SocketOffer
 _LOG = logging.getLogger(__name__)
 
 RETURNS_WITHIN_S: Final = 25.0
-"""The time within which a job whose publisher has died goes back, in seconds; subscribers wait longer for an answer."""
+"""The seconds within which a job goes back after its publisher's death; subscribers wait longer for an answer."""
 
 MakeDelivery: TypeAlias = Callable[[], Delivery]
-"""Makes the delivery of the partition of an actor, on its loop."""
+"""Makes the delivery of an actor's partition, on the actor's loop."""
 
 
 class PublisherActor:
     """Publishes one partition of a topic. Some calls are only for topics with a log.
 
-    ``make`` makes the delivery of the partition, on the loop, at the first call.
+    ``make`` makes the delivery of the partition, on the loop, when the actor is first called.
     """
 
     def __init__(self, topic: str, partition: int, make: MakeDelivery, logs: LogSettings | None = None) -> None:
@@ -58,7 +58,7 @@ class PublisherActor:
 
     @property
     def partition(self) -> Partition:
-        """The partition. Raises LogError, or DeliveryError if the actor is closed."""
+        """The partition; LogError if the log cannot be opened, DeliveryError if the actor is closed."""
         if self._is_closed:
             raise DeliveryError(f"{self!r} is closed: its topic has ended", topic=self._topic)
         if self._opened is None:
@@ -80,9 +80,9 @@ class PublisherActor:
     # ------------------------------------------------------------------ calls of the worker and of children
 
     async def listen(self, awaits: bool = True) -> SocketOffer | None:
-        """Return where the worker, on this node, can connect; None without sockets.
+        """Return the address at which the worker, on this node, can connect; None without sockets.
 
-        Unless the worker ``awaits`` the first subscribers, the partition does not wait for them either.
+        The partition waits for its first subscribers only if the worker ``awaits`` them.
         """
         if not awaits:
             self.partition.await_nobody()
@@ -95,7 +95,7 @@ class PublisherActor:
 
         Raises:
             ProtocolError: the subscriber is attached already.
-            DeliveryError: the subscriber is too late and would miss messages, or the job does not go back.
+            DeliveryError: the subscriber attaches too late and would miss messages, or the job does not go back.
         """
         if not again:
             return self.partition.attach(child, options)
@@ -131,21 +131,21 @@ class PublisherActor:
         return await self.partition.known_end(generation, timeout_s, but_for)
 
     async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
-        """Call `Partition.end` with the end of this partition, and then `drained`; raises LogError."""
+        """Call `Partition.end` with the end of this partition, then `drained`; raise LogError if the log has failed."""
         self.partition.end(ends.get(self._number))
         return await self.drained(timeout_s, but_for)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
-        """Call `Partition.drained`; the process ``but_for`` is waiting for this call, so it cannot read meanwhile."""
+        """Call `Partition.drained`; the process ``but_for`` waits for this call, so it cannot read meanwhile."""
         return await self.partition.drained(timeout_s, but_for)
 
     async def read_by_all(self, owner: str) -> None:
         await self.partition.read_by_all(owner)
 
     async def retire(self, owner: str, others: Sequence[Any] = ()) -> None:
-        """End this actor when all readers have everything, here and at ``others``.
+        """End this actor when all readers, here and at ``others``, have received everything.
 
-        Readers of the others may wait for this one's silence.
+        Readers of ``others`` may wait for this actor's silence.
         """
         import ray
 
@@ -189,14 +189,16 @@ class PublisherActor:
     async def logged_partitions(self, place: str, identity: LogIdentity) -> int:
         """Return the number of partitions that a log on this node has recorded; 0 if there is no log.
 
-        It does not open the log. Raises LogError.
+        This does not open the log. Raise LogError if it cannot be read.
         """
         return await asyncio.to_thread(logged_partitions, place, identity)
 
     async def open(self) -> LogPlace:
-        """Open the log when the actor first starts, and return how far it is; after a restart, the first call opens it.
+        """Open the log when the actor first starts, and return its position; after a restart, the first call opens it.
 
-        Raises LogError, or DeliveryError if the actor is closed.
+        Raises:
+            LogError: the log cannot be opened.
+            DeliveryError: the actor is closed.
         """
         self._durable.audience.expect_nobody()
         return await self.place(0.0)
@@ -217,9 +219,9 @@ class PublisherActor:
         return await self._durable.compared(differing)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
-        """Wait until the problem differs from ``known``.
+        """Wait until the problem differs from ``known``, at most ``timeout_s`` seconds; return the problem.
 
-        Return why nothing is published, for good or while the disk is full.
+        A problem is the reason why nothing is published, permanently or while the disk is full.
         """
         if self._is_closed:
             return self._problem

@@ -1,4 +1,4 @@
-"""The publisher actors of one publication in Ray: how to start them, and how to call all of them at once."""
+"""Starting the publisher actors of one publication in Ray, and calling all of them at once."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ _GO_BACK_S = 30.0
 _LOOK_AT_LOGS_S = 120.0
 
 MakeDeliveries: TypeAlias = Callable[[int, int, str], MakeDelivery]
-"""Returns the `MakeDelivery` of a partition, given its number, the number of partitions and the id of its node."""
+"""Returns a partition's `MakeDelivery`, given its number, the number of partitions and the id of its node."""
 
 
 class PublisherCalls:
-    """Calls all publishers of a topic; ``publishers`` are their handles, by partition."""
+    """Calls all publishers of a topic; ``publishers`` has their handles, by partition."""
 
     def __init__(self, topic: str, publishers: Sequence[Any]) -> None:
         self.topic = topic
@@ -79,10 +79,10 @@ class PublisherCalls:
         again: bool = False,
         of: Sequence[int] | None = None,
     ) -> list[Any]:
-        """Call every publisher; return the answers by partition, None for one that is dead or does not answer.
+        """Call every publisher; return the answers by partition, None for a publisher that is dead or does not answer.
 
-        With ``give_up``, a publisher that hangs is not waited for in later calls. With ``again``, this waits for a
-        publisher that is being restarted. With ``of``, it calls only those partitions.
+        With ``give_up``, later calls do not wait for a publisher that hangs. With ``again``, this waits for publishers
+        that are being restarted. With ``of``, it calls only these partitions.
         """
         import ray
 
@@ -95,7 +95,7 @@ class PublisherCalls:
         return [answer_of(call) if call in done else None for call in calls.values()]
 
     def kill(self, of: Sequence[int] | None = None) -> None:
-        """Kill the processes of all publishers, or of some partitions; Ray does not start them again."""
+        """Kill the processes of all publishers, or of some partitions; Ray does not restart them."""
         kill(self._publishers if of is None else [self._publishers[partition] for partition in of])
 
     def kill_silent(self) -> None:
@@ -126,8 +126,8 @@ def start_publishers(
 ) -> list[Any]:
     """Start an actor for each partition, on the node of the worker that feeds it; return their handles.
 
-    ``nodes`` are the ids of the workers' nodes. ``logged`` is `logged_partitions` if the number of partitions of an
-    earlier job stays. With ``starts_again``, Ray restarts a dead actor, but only on its node.
+    ``nodes`` has the ids of the workers' nodes. ``logged`` is `logged_partitions` for a topic with logs, which keeps an
+    earlier job's number of partitions. With ``starts_again``, Ray restarts a dead actor, but only on its node.
 
     Raises:
         DeliveryError: the log of a partition is not on its node.
@@ -159,7 +159,7 @@ def start_publishers(
 
 
 def logged_partitions(log: TopicLog, topic: str, domain: TimeDomain, publishers: Sequence[Any]) -> list[int | None]:
-    """Return how many partitions each publisher's log has recorded: 0 without a log, None if it cannot be read."""
+    """Return the number of partitions in each publisher's log: 0 without a log, None if the log cannot be read."""
     import ray
 
     calls = []
@@ -171,7 +171,7 @@ def logged_partitions(log: TopicLog, topic: str, domain: TimeDomain, publishers:
 
 
 def kill(publishers: Sequence[Any]) -> None:
-    """Kill the processes of publishers; Ray does not start them again."""
+    """Kill the processes of publishers; Ray does not restart them."""
     import ray
 
     for publisher in publishers:
@@ -181,7 +181,7 @@ def kill(publishers: Sequence[Any]) -> None:
 def _only_on(node: str) -> Any:
     """Return the option that keeps an actor on one node.
 
-    With soft=True Ray may choose another and lose the publisher.
+    With soft=True Ray might choose another node and lose the publisher.
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -1,4 +1,4 @@
-"""The comparison of complete epochs that are sent again with the logs, over all partitions of a topic."""
+"""The comparison of repeated complete epochs with the logs, over all partitions of a topic."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ _STEPS = 4
 
 
 class Recognition:
-    """Asks the publishers of a topic for epochs sent again, and compares them; only `reason` waits."""
+    """Asks the publishers of a topic for repeated epochs, and compares them with the logs; only `reason` waits."""
 
     def __init__(self, domain: TimeDomain, publishers: PublisherCalls) -> None:
         self._domain = domain
@@ -41,9 +41,9 @@ class Recognition:
 
     @property
     def is_due(self) -> bool:
-        """True if the end of the job must wait for the comparison, or it has failed; not while a publisher is dead.
+        """True if the end of the job must wait for the comparison, or the comparison has failed.
 
-        It counts on an answer for at most ten minutes.
+        False while a publisher is dead, and after ten minutes without an answer.
         """
         with self._lock:
             if self._error is not None or self._has_lost or not self._calls:
@@ -72,7 +72,10 @@ class Recognition:
             raise self._error
 
     def reason(self, timeout_s: float) -> str | None:
-        """Wait for the rest of the comparison, at most ``timeout_s``; return in words which epoch differs, or None."""
+        """Wait for the rest of the comparison, at most ``timeout_s`` seconds.
+
+        Describe the epoch that differs, or return None.
+        """
         import ray
 
         within_s = min(timeout_s, _SETTLE_S)
@@ -103,7 +106,7 @@ class Recognition:
     def _compare(self, generation: int) -> Generator[list[Any], list[Any], None]:
         """Yield calls and receive their answers, in order.
 
-        An answer is None if the publisher has died or cannot answer.
+        An answer is None if its publisher has died or cannot answer.
         """
         came: list[Any] = [None]
         while None in came:

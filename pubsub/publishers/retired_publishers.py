@@ -1,6 +1,7 @@
 """The retired publishers of this process, which wait for the last readers of a topic that has ended.
 
-They keep its log open. But if another job continues that log, they end, and their readers go on with that job.
+Retired publishers keep the topic's log open. If another job continues that log, they end, and their readers continue
+with that job.
 """
 
 import threading
@@ -19,10 +20,10 @@ _RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 
 
 def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] | None = None) -> None:
-    """Let publishers end once all their readers have everything, or another job needs their log.
+    """Let publishers end once all their readers have received everything, or once another job needs their log.
 
     Publishers with a log end together; ``log`` is their open log, empty if they have none. ``kill_silent`` ends
-    publishers that do not answer. It is called after one lease, since a restart may take that long.
+    publishers that do not answer. It is called after one lease, since a publisher may be restarting until then.
     """
     process, joined = process_id(), membership()
     with _LOCK:
@@ -31,8 +32,8 @@ def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] 
         if log:
             _RETIRED[joined, log] = list(publishers)
     for publisher in publishers:
-        # Subscriptions of this process: their unread messages wait for them, and then the actor ends. Ray repeats the
-        # call if it starts the actor again; otherwise that actor would stay for ever.
+        # For subscriptions of this process: unread messages wait for them, and then the actor ends. Ray repeats the
+        # call if it restarts the actor; otherwise the new actor would stay forever.
         others = publishers if log else ()
         publisher.retire.options(num_returns=0, max_task_retries=-1).remote(process, others)
     if kill_silent is not None:
@@ -42,7 +43,7 @@ def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] 
 
 
 def take_over(log: str) -> None:
-    """End the retired publishers that have a log open, if any; never wait."""
+    """End the retired publishers that have a log open, if there are any, without waiting."""
     with _LOCK:
         publishers = _RETIRED.pop((membership(), log), [])
     for publisher in publishers:

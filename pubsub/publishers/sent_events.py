@@ -1,7 +1,7 @@
-"""The events that a worker has sent and may have to send again, if its publisher dies before they are durable.
+"""The events that a worker has sent and must send again if its publisher dies before they are durable.
 
-The worker keeps each event until the publisher reports it as durable. To a restarted publisher it sends the position of
-the first kept event, and then all kept events. A snapshot of the job has this position and the events too.
+The worker keeps each event until the publisher reports it as durable. It sends a restarted publisher the position of
+the first kept event, and then all kept events. A snapshot of the job also has this position and the events.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -28,7 +28,7 @@ from tidewheel.pubsub.protocol.history import PartitionHistory
 
 @dataclass(frozen=True, slots=True)
 class SavedEvents:
-    """The events of one worker, as a snapshot keeps them.
+    """The events of one worker in a snapshot.
 
     Attributes:
         kept: the events after ``position``.
@@ -49,7 +49,7 @@ class SentEvents:
 
     Args:
         keeps_end: whether the last move of the frontier, to the empty frontier, is always kept, since a log may go back
-            to before it.
+            to a time before that move.
 
     Raises:
         DeliveryError: the topic has history, but the snapshot was taken without it.
@@ -111,7 +111,7 @@ class SentEvents:
         return message
 
     def durable(self, count: int, number: int = -1) -> None:
-        """Drop the oldest ``count`` events, which are durable; ``number`` is that of the last one's message in the log.
+        """Drop the oldest ``count`` events, which are durable; ``number`` is the last one's message number in the log.
 
         Raises:
             ProtocolError: the worker has sent fewer events.
@@ -163,7 +163,7 @@ class SentEvents:
 
 
 class PassingEvents(SentEvents):
-    """Counts the events of a worker whose publisher has no log; keeps none."""
+    """Counts the events of a worker whose publisher has no log, without keeping them."""
 
     def add(self, event: FeedEvent) -> EncodedMessage:
         self.waiting += 1

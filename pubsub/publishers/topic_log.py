@@ -1,4 +1,4 @@
-"""The place of a topic's log, and how long the log keeps messages for subscriptions without a reader."""
+"""The place of a topic's log, and the time for which it keeps messages for subscriptions without a reader."""
 
 import os
 import re
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tidewheel.pubsub.log.headers import LogIdentity
 
 _MOST_IN_PATH: Final = 255
-"""The most bytes that file systems accept as the name of a directory."""
+"""The greatest number of bytes in a directory's name that file systems accept."""
 
 _MOST_IN_URL: Final = 700
-"""The most bytes of a name in an object store, which accepts 1,024 bytes for a whole path."""
+"""The greatest number of bytes of a name in an object store, which accepts 1,024 bytes for a whole path."""
 
 _FIRST_CHARACTERS: Final = 15
-"""The number of characters of a long name that a directory shows. Each becomes 12 bytes at most, so a hash has room."""
+"""The number of characters of a long name in a directory's name. Each becomes 12 bytes at most, so a hash has room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Log:
 
     Args:
         place: a directory on each worker's node that only this user can read. Logs in ``s3://bucket/prefix``, ``gs://``
-            or ``az://`` outlive their nodes; the publishers' environment has the credentials. A job started again with
-            the same log continues it, with any number of workers.
-        retention_s: for how many seconds the log keeps messages for a durable subscription without a reader.
+            or ``az://`` outlive their nodes; the publishers' environment must have the credentials. A job started again
+            with the same log continues it, with any number of workers.
+        retention_s: the seconds for which the log keeps messages for a durable subscription without a reader.
     """
 
     place: str | os.PathLike[str]
@@ -49,8 +49,8 @@ class TopicLog:
     """The logs of all partitions of a topic: each on the node of its worker, or all in an object store.
 
     Args:
-        directory: a directory, which has one for each topic, and in it one for each partition; or a URL.
-        retention_s: for how many seconds the log keeps messages for a durable subscription without a reader.
+        directory: a URL or a directory, with one subdirectory for each topic, and in it one for each partition.
+        retention_s: the seconds for which the log keeps messages for a durable subscription without a reader.
     """
 
     directory: str
@@ -74,7 +74,7 @@ def topic_log(topic: str, log: object) -> TopicLog | None:
     """Return the checked log of a topic; None if it has none.
 
     Raises:
-        DeliveryError: the argument is not a log, or one of its values is wrong.
+        DeliveryError: ``log`` is not a `Log`, or one of its values is wrong.
     """
     if log is None:
         return None

@@ -1,8 +1,8 @@
-"""The judgement of a worker on a publisher that shows no sign of life. No I/O, no clock.
+"""A worker's decision about a publisher that shows no sign of life. No I/O, no clock.
 
-While its loop runs, a publisher shows its worker a sign of life at least every second. A silent publisher is not given
-up for that alone: a full disk, a large state or a busy machine may delay its loop. It is given up only if a signal has
-stopped it, since then it does nothing for its readers until another signal comes.
+While its loop runs, a publisher sends its worker a sign of life at least every second. Silence alone is no reason to
+give up a publisher: a full disk, a large state or a busy machine may delay its loop. The worker gives up a publisher
+only if a signal has stopped it, since it then does nothing for its readers until another signal comes.
 
 =========================  ===========================  =========================================
 for `PATIENCE_S` seconds   its process                  what the worker does
@@ -21,7 +21,7 @@ from enum import Enum
 from typing import Final
 
 PATIENCE_S: Final = 5.0
-"""The time after which a worker gives up a stopped publisher, in seconds; readers leave it as soon."""
+"""The seconds after which a worker gives up a stopped publisher; readers also leave it after this time."""
 
 _MOST_STEP_S = 2.0
 
@@ -36,7 +36,7 @@ class News(Enum):
 
 
 class WatchedPublisher:
-    """Measures how long a publisher has shown no sign of life, and has been stopped.
+    """Measures for how long a publisher has shown no sign of life and has been stopped.
 
     >>> watched = WatchedPublisher()
     >>> [watched.look(now_s, has_shown_life=False, is_stopped=True).name for now_s in (7.0, 9.0, 11.0, 13.0)]
@@ -50,7 +50,7 @@ class WatchedPublisher:
         self._has_said = False
 
     def look(self, now_s: float, *, has_shown_life: bool, is_stopped: bool) -> News:
-        """Return what to report or do; call this about every second."""
+        """Return the action or report that is due; call this about every second."""
         step_s = 0.0 if self._looked_s is None else min(now_s - self._looked_s, _MOST_STEP_S)
         self._looked_s = now_s
         if has_shown_life:

@@ -7,10 +7,10 @@ from tidewheel.pubsub.messages.wire import FeedEvent, WorkerPosition
 
 
 class WorkerEvents:
-    """The waiting events in order, and among them the positions where a worker has begun.
+    """The waiting events in order, and among them the positions at which workers have begun.
 
     Attributes:
-        received: the number of events that have arrived, without those dropped here.
+        received: the number of events that have arrived, without events dropped here.
 
     >>> events = WorkerEvents()
     >>> events.extend(["a", "b", "c"])
@@ -32,7 +32,10 @@ class WorkerEvents:
         self._counted += added
 
     def begin(self, position: WorkerPosition) -> None:
-        """Add where the worker begins; drop the waiting events of its earlier life from there on."""
+        """Add the position at which a worker begins again.
+
+        Drop the waiting events of its earlier life from there on.
+        """
         while self._counted > position.events and self._waiting:
             self.received -= 1
             self._counted -= not isinstance(self._waiting.pop(), WorkerPosition)

@@ -1,10 +1,10 @@
 """The publisher's end of the connection to its worker, and the frames on it, on an asyncio loop.
 
 The worker, on the same node, sends messages over a socket; confirmations go back. While the log has no room, or a
-subscriber holds the publisher back, the publisher reads nothing. Then the connection fills up, and the worker holds
+subscriber holds the publisher back, the publisher does not read. Then the connection fills up, and the worker holds
 back its sources.
 
-The frames between a worker and its publisher are those of `transport.frames`:
+Worker and publisher exchange frames of `transport.frames`:
 
 =============  ====================================================  ============================================
 from           what                                                  head; payload
@@ -40,13 +40,15 @@ from tidewheel.transport.socket_writer import SocketWriter
 
 TOLD_BYTES: Final = 2 * 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
-"""The longest delay of a confirmation below `TOLD_BYTES`, in seconds: each one wakes a thread that slows the worker."""
+"""The longest delay of a confirmation below `TOLD_BYTES`, in seconds: each confirmation wakes a thread that slows the
+worker."""
 
 TAKEN_AT_ONCE: Final = 256
-"""The approximate number of a worker's messages between two turns of the loop, which has other work every few ms."""
+"""The approximate number of a worker's messages that are read before the loop turns to its other work."""
 
 Answer: TypeAlias = tuple[int, int] | str
-"""The count of newly confirmed messages and the number of the last one; or the reason why no more are received."""
+"""The count of newly confirmed messages and the number of the last one; or the reason why no more messages are
+received."""
 
 _ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
@@ -93,7 +95,7 @@ class MessageSink(Protocol):
     """The receiver of a worker's messages: a pubend with its log, or a publisher without one."""
 
     is_eager: bool
-    """Whether the loop looks for the next message before it sleeps, as no other thread has work for this sink."""
+    """Whether the loop looks for the next message before it sleeps, since no other thread works for this sink."""
 
     def room_for(self, size: int, /) -> memoryview | None: ...
 
@@ -109,7 +111,7 @@ class MessageSink(Protocol):
     def feed(self, sent: list[EncodedMessage]) -> None: ...
 
     def confirmed(self) -> Confirmed:
-        """Return what has been confirmed since the last call."""
+        """Return the confirmation for messages since the last call."""
 
 
 class WorkerLink:
@@ -175,7 +177,7 @@ class WorkerLink:
             self._say((0, self._number))
 
     def tell(self) -> None:
-        """Send the worker now the confirmations that the last `settle` has found."""
+        """Send the worker the confirmations that the last `settle` has found."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
@@ -185,7 +187,7 @@ class WorkerLink:
             self._untold = self._untold_bytes = 0
 
     def _show_life(self) -> None:
-        """Write a sign of life now and then, unless the worker has yet to read the last one."""
+        """Write a sign of life regularly, once the worker has read the previous one."""
         if not self._writer.waiting_bytes:
             self._writer.add([SIGN_OF_LIFE])
             self._write()
@@ -217,7 +219,7 @@ class WorkerLink:
             self.close()
 
     def _say(self, answer: Answer) -> None:
-        """Write an answer, as far as the socket takes it; the rest follows with the next answer."""
+        """Write as much of an answer as the socket accepts; the rest follows with the next answer."""
         self._writer.add(answer_frame(answer))
         self._write()
 

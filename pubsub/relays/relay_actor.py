@@ -1,7 +1,7 @@
 """The actor around a `Relay`: a child of pubends or of another relay, with children of its own.
 
-It is an asyncio actor, and everything runs on its loop. Only the code that starts it imports Ray. It keeps nothing that
-it cannot ask for again: after a restart it knows nothing, and its children connect again.
+It is an asyncio actor, and everything runs on its loop. Only the code that starts it imports Ray. It keeps only state
+that it can request again: after a restart it has none, and its children connect again.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ from tidewheel.transport.tickets import SocketOffer, TicketListener
 _LOG = logging.getLogger(__name__)
 
 FLUSH_S: Final = 0.1
-"""The longest time that silence and acknowledgements wait in a relay, in seconds."""
+"""The longest time for which silence and acknowledgements wait in a relay, in seconds."""
 
 ANNOUNCE_S: Final = 2.0
 """The time between two announcements of a relay to the catalog, in seconds."""
 
 SIGN_OF_LIFE_S: Final = 5.0
-"""The time between two reports of a relay's readers, in seconds: readers themselves are silent without news."""
+"""The seconds between two reports of a relay's readers, which send nothing themselves without news."""
 
 _AGAIN_S = 0.5
 _LIFE_WAIT_S = 30.0
@@ -52,7 +52,7 @@ class RelayStatistics:
     """The counts of one relay since its start.
 
     Attributes:
-        dropped: messages dropped for children that did not read, and that will ask for them again.
+        dropped: messages dropped for children that did not read; the children ask for them again.
         nacks_asked: the number of the relay's own nacks.
     """
 
@@ -68,7 +68,7 @@ class RelayStatistics:
 
 
 class RelayActor:
-    """One relay of a topic. Make it on a running loop; it begins at once.
+    """One relay of a topic. Make it on a running loop; it starts immediately.
 
     Args:
         name: a unique name that begins with `RELAY_PREFIX`.
@@ -110,10 +110,10 @@ class RelayActor:
     # ------------------------------------------------------------------ calls
 
     async def attach(self, child: str, registration: str | None = None) -> SocketOffer:
-        """Return where a relay or subend on this node can connect.
+        """Return the address at which a relay or subend on this node can connect.
 
         Raises:
-            ParentGone: the relay serves no topic, or one with another ``registration``.
+            ParentGone: the relay serves no topic, or a topic with another ``registration``.
         """
         self._check()
         if registration is not None and (self._life is None or self._life.registration != registration):
@@ -249,7 +249,7 @@ class RelayActor:
                 self._messages += len(message.data)
             is_rejected = is_rejected or isinstance(message, Rejected)
         if is_rejected:
-            # Present children know of it. The parent may accept this relay again, and this may then accept later
+            # Current children know of the rejection. The parent may accept this relay again, which may then accept new
             # children.
             self._parent_of(told[0].pubend).drop()
 

@@ -31,7 +31,7 @@ _AGAIN_S = 1.0
 _MOST_CALLS = 10_000
 
 _RUNNING: "set[RelayHandle]" = set()
-"""The open handles: Ray ends an actor without a handle, and a program that starts relays need not keep theirs."""
+"""The open handles, kept here because Ray ends an actor without a handle, and a program may drop its `RelayHandle`."""
 
 
 def relay(
@@ -45,24 +45,24 @@ def relay(
 ) -> "RelayHandle":
     """Start relays between a topic with exactly-once delivery and its subscribers.
 
-    A new subscriber connects to the relay on its node with the fewest subscribers, or else to one on another node.
-    Publishers send each message once to a relay. A relay keeps nothing that it cannot ask for again. Ray restarts a
+    A new subscriber connects to the relay on its node with the fewest subscribers, or else to a relay on another node.
+    Publishers send each message once to a relay. A relay keeps only state that it can request again. Ray restarts a
     dead relay, if needed on another node, and its subscribers continue with another relay. After the topic's end,
-    relays wait for the next topic of that name. They end with the process that has started them.
+    relays wait for the next topic with this name. They end with the process that has started them.
 
     Args:
-        topic: its name.
-        nodes: the ids of their nodes; by default all nodes of the cluster now.
-        count: the number of relays on each.
+        topic: the name of the topic.
+        nodes: the ids of the relays' nodes; by default all current nodes of the cluster.
+        count: the number of relays on each node.
         parents: the relays of this topic to connect to, in turn; by default all connect to the publishers. If a parent
-            is away for more than 5 s, the relay goes to the next one, and in the end to the publishers. Subscribers
+            is away for more than 5 s, the relay connects to the next parent, and finally to the publishers. Subscribers
             connect to the relays furthest from the publishers.
         max_children: when each relay on a node has so many children, another relay is started there. Its parent is the
-            first relay that has fewer relays below it. By default none is started.
+            first relay that has fewer relays below it. By default no further relays are started.
         timeout_s: how long to wait for the topic to exist, in seconds.
 
     Raises:
-        UnknownTopic: no job published it in time.
+        UnknownTopic: no job has published the topic in time.
         DeliveryError: the topic is best effort, a node does not exist, an argument is wrong, the parents serve another
             topic or are closed, or the relays do not start to serve.
     """
@@ -112,7 +112,7 @@ def _started(node: str, registry: "RelayRegistry") -> tuple[str, Any]:
 
     name = f"{RELAY_PREFIX}{uuid.uuid4().hex[:12]}"
     named = {"name": name, "namespace": namespace()}
-    # A soft NodeAffinitySchedulingStrategy would do as well, but Ray does not keep to that when a node is a bit late.
+    # Ray ignores a soft NodeAffinitySchedulingStrategy, which would be enough, when a node is slightly late.
     there, anywhere = ({"label_selector": selector} for selector in ({"ray.io/node-id": node}, {}))
     restarts = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 0}
     actor = actor_class(RelayActor).options(
@@ -125,9 +125,9 @@ class RelayHandle:
     """Relays that this process has started; a context manager that ends them.
 
     Attributes:
-        topic: their topic.
-        actors: their handles, also of relays started later.
-        names: their names, also as Ray's actors.
+        topic: the relays' topic.
+        actors: the handles of their actors, including relays started later.
+        names: their names, which are also the names of their actors.
         depth: the number of relays between them and the publishers.
     """
 
@@ -193,7 +193,7 @@ class RelayHandle:
         ray.kill(actor)
 
     def statistics(self) -> "list[RelayStatistics]":
-        """Return the counts of each relay since its last start, without relays that are closed or do not answer."""
+        """Return the counts of each relay since its last start; leave out relays that are closed or do not answer."""
         answers = [] if self.is_closed else self._ask("statistics", within_s=CLOSED_WITHIN_S)
         return [answer for answer in answers if not isinstance(answer, Exception)]
 
@@ -243,7 +243,7 @@ class RelayHandle:
 
 @dataclass(frozen=True, slots=True)
 class TopicLife:
-    """One registration of a topic, as a relay serves it.
+    """One registration of a topic that a relay serves.
 
     Args:
         parents: the actors to connect to: all pubends, or one relay.
@@ -261,7 +261,7 @@ class RelayRegistry:
     Args:
         above: the names of possible parent relays, the preferred one first; empty if the publishers are the parents.
         depth: the number of relays between these relays and the publishers.
-        max_children: the number of children above which subscribers connect elsewhere; None for no limit.
+        max_children: the number of children from which on subscribers connect elsewhere; None for no limit.
     """
 
     def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, max_children: int | None = None) -> None:
@@ -276,7 +276,7 @@ class RelayRegistry:
         return node_id()
 
     async def life(self, timeout_s: float) -> TopicLife | None:
-        """Wait until the topic is registered; return None after the timeout, or for a best-effort topic.
+        """Wait until the topic is registered; return None after ``timeout_s`` seconds, or for a best-effort topic.
 
         Raises:
             DeliveryError: there is no catalog, or it does not answer.
@@ -299,11 +299,11 @@ class RelayRegistry:
         return None
 
     def leave_parent(self) -> None:
-        """Let `life` return the next parent; below publishers this has no effect."""
+        """Let `life` return the next parent; this has an effect only with parent relays."""
         del self._above[:1]
 
     async def announce(self, name: str, registration: str, children: int) -> bool:
-        """Announce a relay for a registration of the topic; return False if there is another registration by now.
+        """Announce a relay for a registration of the topic; return False if the topic now has another registration.
 
         Raises:
             DeliveryError: there is no catalog, or it does not answer.

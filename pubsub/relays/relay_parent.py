@@ -1,4 +1,4 @@
-"""The parent of a relay: on the relay's loop, and searched for again after each loss."""
+"""The parent of a relay, used on the relay's loop, and searched for again after each loss."""
 
 import asyncio
 import logging
@@ -16,13 +16,13 @@ from tidewheel.transport.children import SIGN_OF_LIFE_S
 _LOG = logging.getLogger(__name__)
 
 AT_ONCE_BYTES: Final = 512 * 1024
-"""The approximate number of bytes that are read before other connections have their turn."""
+"""The approximate number of bytes to read before other connections have their turn."""
 
 AWAY_S: Final = 5.0
-"""The time for which a parent relay may be away, in seconds; then another one may take its place."""
+"""The seconds for which a parent relay may be away; then another parent may replace it."""
 
 AGAIN = Retry(first_pause_s=0.05, longest_pause_s=2.0, jitter=0.25)
-"""The pauses between searches for a parent that was not found, or was lost at once."""
+"""The pauses between searches for a parent that was not found, or was lost immediately."""
 
 
 class RelayParent(KeptParent):
@@ -34,7 +34,7 @@ class RelayParent(KeptParent):
         registration: the registration that a parent relay must serve; None for a publisher.
 
     Attributes:
-        is_dead: whether the parent has died for good and none has been found since; the search goes on.
+        is_dead: whether the parent has died for good and no parent has been found since; the search goes on.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class RelayParent(KeptParent):
             self.look(self._loop.time())
 
     def greet_again(self, greeting: Join) -> None:
-        """Send another greeting to this parent and to each later one."""
+        """Send a new greeting to this parent and to each later parent."""
         self.greeting = greeting
         self.say([greeting])
 
     def say(self, messages: Iterable[ChildMessage]) -> None:
-        """Send messages; without a parent keep only acknowledgements, since questions are asked again."""
+        """Send messages; without a parent, keep only acknowledgements, since questions are repeated."""
         super().say(messages)
         if self.parent is None:
             for message in messages:

@@ -1,4 +1,4 @@
-"""The request of a process other than the driver for the telemetry of a Ray job.
+"""The request for the telemetry of a Ray job, from a process other than the driver.
 
 The process asks worker 0, a named actor, which tells the job's driver. The driver then publishes the topic.
 """

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
-    """Yields the epochs of a subscription, each complete; waits ``timeout_s`` seconds for each, None without limit."""
+    """Yields the complete epochs of a subscription.
+
+    Waits for each at most ``timeout_s`` seconds, or forever for None.
+    """
 
     def __init__(self, subscription: "Subscription", timeout_s: float | None) -> None:
         self._subscription = subscription

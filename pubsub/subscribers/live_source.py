@@ -1,7 +1,7 @@
 """The messages of a topic without a log, from its publishers' actors.
 
-Messages are sent once, so a lost publisher is an error, unless its job returns to a snapshot. Messages not yet read
-wait in the sockets and at the publishers.
+Messages are sent once, so a lost publisher is an error, unless its job returns to a snapshot. Unread messages wait in
+the sockets and at the publishers.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 from tidewheel.pubsub.subscribers.message_source import MessageSource
 
 _RUN_S = 0.2
-"""The least time for which a poll may run the job of this process, in seconds."""
+"""The shortest time for which a poll may run the job of this process, in seconds."""
 _IDLE_S = 0.01
 
 
@@ -34,14 +34,14 @@ class LocalSource(MessageSource):
     def fetch(self, timeout_s: float) -> list[Fetched]:
         """Return waiting messages.
 
-        If there are none, run the job until there are some, it is idle, or the time is up.
+        If there are none, run the job until there are messages, the job is idle, or the time is up.
         """
         is_idle = False
         if self._pump is None:
             self._wait(timeout_s)
         else:
             is_idle = self._run(self._pump, time.monotonic() + max(timeout_s, _RUN_S))
-        # Another thread may have published between the look and the pump, so look once more before giving up.
+        # Another thread may have published between the look and the job's round, so look once more before giving up.
         found = self._take()
         if not found and is_idle and timeout_s and not self._is_released.is_set():
             raise DeliveryError(

@@ -11,7 +11,7 @@ class MessageSource(ABC):
     """The publishers of a topic, for one subscription. One thread fetches; any thread may release.
 
     Attributes:
-        began: if this continues a subscription, both frontiers of each partition where that first began; otherwise
+        began: both frontiers of each partition where an earlier subscription began, if this one continues it; otherwise
             None.
     """
 
@@ -21,29 +21,29 @@ class MessageSource(ABC):
 
     @abstractmethod
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the next messages; none after ``timeout_s`` seconds, or after `release`.
+        """Return the next messages; return none after ``timeout_s`` seconds, or after `release`.
 
         Raises:
             PublisherLost: a publisher is dead.
-            DeliveryError: no message can come any more; not raised with a ``timeout_s`` of 0.
+            DeliveryError: no message can arrive any more; not raised with a ``timeout_s`` of 0.
         """
 
     def fetch_elsewhere(self, timeout_s: float) -> list[Fetched]:
-        """Call `fetch` on a thread of its own, since other threads may send the messages for which it waits."""
+        """Call `fetch` on a separate thread, since the calling thread may have to send the awaited messages."""
         return self.fetch(timeout_s)
 
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - most keep nothing
-        """Acknowledge batches, each given by its partition and its number there; thread-safe."""
+        """Acknowledge batches, each given as (partition, number); thread-safe."""
 
     def check_end(self) -> None:  # noqa: B027 - most keep nothing
         """Raise PublisherLost if the topic has ended for this reader, but its acknowledgements were lost."""
 
     def leave(self) -> None:  # noqa: B027 - most keep nothing
-        """Let the last acknowledgements be recorded, within seconds; call this before `release`."""
+        """Wait, some seconds at most, until the last acknowledgements are recorded; call this before `release`."""
 
     def detach(self, partition: int) -> None:  # noqa: B027 - most have let go already
-        """Disconnect from one partition, which was read to its end; never wait."""
+        """Disconnect from one partition, which was read to its end, without waiting."""
 
     @abstractmethod
     def release(self) -> None:
-        """Disconnect from all partitions, and wake the fetching thread; never wait; idempotent."""
+        """Disconnect from all partitions, and wake the fetching thread, without waiting; idempotent."""

@@ -1,7 +1,7 @@
 """The parents of a relay or subscriber: actors that send it messages. A lost parent is searched for again.
 
-A parent on the same node is reached by a socket, others by calls of Ray handles. A search may take long, so each has a
-thread of its own, which rings when it ends.
+A parent on the same node is reached by a socket, other parents by Ray calls. A search may take long, so each search has
+a thread of its own, which calls ``ring`` when it ends.
 """
 
 import logging
@@ -28,24 +28,24 @@ from tidewheel.transport.stream_link import ParentLink
 _LOG = logging.getLogger(__name__)
 
 FOUND_WITHIN_S: Final = 30.0
-"""The time in which an actor has to answer, in seconds."""
+"""The seconds within which an actor must answer."""
 
 RESTARTS_WITHIN_S: Final = 60.0
-"""The time for which a parent with a log may be away, in seconds."""
+"""The seconds for which a parent with a log may be away."""
 
 HANGS_S: Final = 5.0
-"""The time without a sign of life after which a parent hangs, in seconds; over calls, this plus `WAIT_S`."""
+"""The seconds without a sign of life after which a parent counts as hanging; for Ray calls, plus `WAIT_S`."""
 
 _AGAIN_S = 0.2
 _LOOK_S = 0.5
 _CALLS = Retry(attempts=11, first_pause_s=0.5, factor=1.0)
-"""The pauses between calls to a publisher that is out of reach for a moment."""
+"""The attempts at a call to a publisher that is unreachable for a moment."""
 
 Parent: TypeAlias = ParentLink | CallParent
-"""A way to a parent. One thread at a time uses it, sends a `Join` first, and closes it."""
+"""A link to a parent. One thread at a time uses it, sends a `Join` first, and closes it."""
 
 Find: TypeAlias = Callable[[str], Parent]
-"""Returns a way to a parent, and may wait. Its argument is the reason why the last one is lost, at first empty."""
+"""Returns a link to a parent, and may wait. Its argument is the reason why the last link was lost, at first empty."""
 
 
 class ParentGone(DeliveryError):  # noqa: N818  it names what happened
@@ -72,7 +72,7 @@ def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
     Raises:
         ParentGone: the actor does not answer; without a cluster, it is gone for good.
         Refused: the answer is an error that is not a DeliveryError.
-        DeliveryError: the answer is such an error.
+        DeliveryError: the actor's answer is this error.
     """
     from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
@@ -109,8 +109,8 @@ def find_parent(
 ) -> Parent:
     """Return a link to the actor of a pubend or relay, once it answers.
 
-    It reads about ``most_at_once`` bytes from a socket at a time. A relay must serve the given ``registration`` of the
-    topic.
+    The link reads about ``most_at_once`` bytes from a socket at a time. A relay must serve the given ``registration``
+    of the topic.
 
     Raises:
         ParentGone: the parent does not answer, or serves another registration.
@@ -135,7 +135,7 @@ class WatchedParent(ParentLink):
         self._heard_s = clock()
 
     def read(self) -> list[Any]:
-        """Return the received messages, as `ParentLink.read`; call this now and then even without messages."""
+        """Return the received messages, as `ParentLink.read` does; call this regularly, even without messages."""
         before = self.read_bytes
         told = super().read()
         now_s = self._clock()
@@ -168,12 +168,12 @@ class KeptParent:
     One thread at a time uses it.
 
     Args:
-        partition: the one partition that the parent serves; None for all.
+        partition: the only partition that the parent serves; None for all.
         ring: called, on any thread, when `look` has something to do.
         within_s: how long a parent may be away, in seconds.
 
     Attributes:
-        look_at_s: when to call `look` at the latest; infinite if that is not needed.
+        look_at_s: the time at which to call `look` at the latest; infinite if it need not be called.
     """
 
     topic: str
@@ -191,7 +191,7 @@ class KeptParent:
     _is_closed: bool = False
 
     def say(self, messages: Iterable[ChildMessage]) -> None:
-        """Send messages, if there is a parent; their origin sends lost ones again."""
+        """Send messages, if there is a parent; the caller repeats lost messages."""
         if self.parent is not None:
             self.parent.say(messages)
 
@@ -203,7 +203,7 @@ class KeptParent:
 
         Raises:
             PublisherLost: no parent can be found any more.
-            DeliveryError: the actor has answered so.
+            DeliveryError: the actor has answered with this error.
         """
         if self.parent is not None:
             if not self.parent.is_lost:

@@ -18,31 +18,31 @@ from tidewheel.pubsub.subscribers.parents import Find, KeptParent
 from tidewheel.transport.eager_poll import EagerPoll
 
 _READ_ALL_S: Final = 1.0
-"""The longest time between two looks at a silent parent, in seconds, however much the others send."""
+"""The longest time between two looks at a silent parent, in seconds, however much the other parents send."""
 
 Partitions: TypeAlias = tuple[int, ...]
 Finds: TypeAlias = Mapping[Partitions, Find]
-"""By the partitions that a parent serves, the function that finds the parent."""
+"""The functions that find parents, by the partitions that a parent serves."""
 
 
 class Listener(Protocol):
     """Turns the messages of parents into a subscriber's messages."""
 
     def hear(self, partitions: Partitions, told: Sequence[Any], now_s: float, /) -> bool:
-        """Receive a parent's messages for some partitions, in order; return whether they are its last.
+        """Receive a parent's messages for some partitions, in order; return whether they are the parent's last.
 
         Raises:
             DeliveryError, ProtocolError: the topic cannot be read any more.
         """
 
     def look(self, kept: KeptParent, now_s: float, /) -> None:
-        """Call `KeptParent.look`, to check for a loss and to search; raises as that does."""
+        """Call `KeptParent.look`, to check for a loss and to search; raise as it does."""
 
     def take(self) -> list[Fetched]:
-        """Return the messages for the subscriber, in order; send what is due."""
+        """Return the messages for the subscriber, in order; send messages that are due."""
 
     def due_s(self) -> float:
-        """Return when something must be sent even if no message arrives; infinite if never."""
+        """Return the time at which something must be sent even if no message arrives; infinite if there is none."""
 
 
 class PolledParents:
@@ -50,7 +50,7 @@ class PolledParents:
 
     Args:
         within_s: how long a parent may be away, in seconds.
-        is_eager: whether the thread polls for a moment before it sleeps.
+        is_eager: whether the reading thread polls for a moment before it sleeps.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class PolledParents:
             self._kept[one] = partitions
 
     def need(self, partitions: Collection[int]) -> None:
-        """From now on search for a lost parent only if it serves one of these partitions."""
+        """From now on, search for a lost parent only if it serves one of these partitions."""
         for kept, own in self._kept.items():
             kept.is_needed = not set(own).isdisjoint(partitions)
 
@@ -158,7 +158,7 @@ class PolledParents:
     def _listen_to_all(self, ready: Iterable[KeptParent]) -> None:
         now_s = time.monotonic()
         if not ready or now_s >= min(self._look_at_s, self._read_all_at_s):
-            # Where nothing comes for long, the publisher may need another call, or may be lost.
+            # If nothing arrives for long, the publisher may need another call, or may be lost.
             self._read_all_at_s = now_s + _READ_ALL_S
             ready = self.kept
         for kept in ready:
@@ -179,7 +179,7 @@ class PolledParents:
             self._look_at_s = min((one.look_at_s for one in self._kept), default=inf)
 
     def say(self, messages: Sequence[Upstream]) -> None:
-        """Send messages to the parents of their partitions, unless these have ended."""
+        """Send messages to the parents of their partitions, unless these partitions have ended."""
         if messages:
             parent_of = {number: kept for kept, numbers in self._kept.items() for number in numbers}
             self._poll = None  # a parent may not take all of the messages
@@ -193,7 +193,7 @@ class PolledParents:
                 os.eventfd_write(self._bell, 1)
 
     def stop(self) -> None:
-        """Let the reading thread return, and let no other read; never wait."""
+        """Let the reading thread return, and prevent further reads, without waiting."""
         self.is_released = True
         self.ring()
 

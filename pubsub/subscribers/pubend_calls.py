@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 SUBSCRIBED_WITHIN_S: Final = 60.0
 LEFT_WITHIN_S: Final = 10.0
 _AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=ParentGone)
-"""The pauses between calls while a pubend is being started again."""
+"""The attempts at a call while a pubend is being restarted."""
 
 
 class PubendCalls:
@@ -36,13 +36,13 @@ class PubendCalls:
         self.options = options
 
     def subscribe(self) -> list[Begun]:
-        """Subscribe at all pubends; wait for those that are being restarted.
+        """Subscribe at all pubends; wait for pubends that are being restarted.
 
         Returns:
             The position at each pubend where the subscription begins.
 
         Raises:
-            DeliveryError: one of them refuses, or messages that the subscription needs are gone.
+            DeliveryError: a pubend refuses, or messages that the subscription needs are gone.
         """
         begun = self._answers(lambda number: self._call(number, self.options.tick, again=False))
         self.check(begun)
@@ -63,10 +63,10 @@ class PubendCalls:
                 )
 
     def end(self) -> set[str]:
-        """End the subscription for good at all pubends; return the durable ones that were ended.
+        """End the subscription for good at all pubends; return the names of the durable subscriptions that existed.
 
         Raises:
-            DeliveryError: a pubend fails; others have ended it.
+            DeliveryError: a pubend fails; other pubends have ended the subscription.
         """
         pubends = self.info.partitions
         answers = self._answers(lambda number: called(pubends[number].end_subscription, self._name))
@@ -98,7 +98,7 @@ class PubendCalls:
             raise PublisherLost.at(self.info.name, partition, f"is dead or broken: {error}") from error
 
     def subscribe_again(self, partition: int, tick: int) -> None:
-        """Subscribe again at a restarted pubend: from ``tick`` on, unless it remembers the subscription.
+        """Subscribe again at a restarted pubend: from ``tick`` on, unless the pubend remembers the subscription.
 
         Raises:
             ParentGone: the pubend does not answer.
@@ -110,10 +110,10 @@ class PubendCalls:
             raise PublisherLost.at(self.info.name, partition, str(error)) from error
 
     def _agree(self, begun: Sequence[Begun]) -> list[Begun]:
-        """Tell all pubends the acknowledgements that some of them know; return where each continues.
+        """Send all pubends the acknowledgements that some of them know; return the position at each.
 
-        The parts of an epoch are acknowledged together, but that may have reached only some pubends. No part may come
-        again.
+        The parts of an epoch are acknowledged together, but the acknowledgement may have reached only some pubends. No
+        part may come again.
 
         Raises:
             DeliveryError: a pubend does not answer.
@@ -137,10 +137,10 @@ class PubendCalls:
         )
 
     def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> bool:
-        """Tell the pubends the last acknowledgements of this reader, and that it leaves.
+        """Leave the pubends, with the last acknowledgements of this reader.
 
-        Wait until they have recorded them. If a pubend is dead, its last acknowledged messages may come again; a
-        warning says so. Return whether all have recorded them.
+        Wait until the pubends have recorded them; return whether all have. If a pubend is dead, its last acknowledged
+        messages may come again, and a warning is logged.
         """
         if left(self._joined):
             return False

@@ -1,7 +1,7 @@
-"""The messages of a topic with a log, from its pubends; after any process has died, it asks again for missing ones.
+"""The messages of a topic with a log, from its pubends; after the death of a process, the source asks again.
 
-One thread reads, and the source asks only while it reads. Meanwhile messages wait at the parents and in the log. The
-parent is a relay if there is one, otherwise each pubend.
+One thread reads, and the source asks only while that thread reads. Otherwise messages wait at the parents and in the
+log. The parent is a relay if there is one, otherwise each pubend.
 """
 
 import logging
@@ -36,13 +36,13 @@ from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOption
 _LOG = logging.getLogger(__name__)
 
 TOLD_EVERY_S: Final = 0.01
-"""The least time between two messages with acknowledgements, in seconds, while the consumer reads or waits."""
+"""The shortest time between two messages with acknowledgements, in seconds, while the consumer reads or waits."""
 TOLD_WITHIN_S: Final = 0.1
-"""The time within which acknowledgements go upstream if the consumer reads on, in seconds."""
+"""The seconds within which acknowledgements go upstream if the consumer continues to read."""
 
 _LIFE_DIGITS: Final = 12
 _MOST_RELAYS = 5
-"""The number of dead relays after which the reader connects to the pubends."""
+"""After this number of dead relays, the reader connects to the pubends."""
 
 
 class NoRelay(DeliveryError):  # noqa: N818  it names what is missing
@@ -62,7 +62,7 @@ class SubendSource(MessageSource):
         self._info = calls.info
         self._node = node
         self._calls = calls
-        # The end of a job waits for all readers but those of its own process, so pubends must tell them apart.
+        # The end of a job waits for all readers except those in its own process, so pubends must tell them apart.
         may_consolidate = calls.options.name is None and calls.info.registration not in PUBLISHED_HERE
         self._stream = SubendStream(
             greeting.name,
@@ -172,7 +172,7 @@ class SubendSource(MessageSource):
         try:
             self._stream.receive(message, now_s)
         except DeliveryError:
-            # If another reader has acknowledged the lost messages, the pubend answers with that.
+            # If another reader has acknowledged the lost messages, the pubend's answer says so.
             self._subscribe_again(message.pubend)
             raise
 
@@ -190,7 +190,7 @@ class SubendSource(MessageSource):
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:
         """Acknowledge batches, and tell pubends soon; thread-safe.
 
-        A later reader of the subscription receives all of these batches again, or none.
+        A later reader of the subscription receives either all of these batches again, or none of them.
         """
         self._done.append(batches)
         if not self._tells_at_once and time.monotonic() - self._told_s < TOLD_WITHIN_S:
@@ -217,7 +217,7 @@ class SubendSource(MessageSource):
             self._tell(time.monotonic())
             if not (self._live or self._parents.is_closed):
                 self._parents.listen()
-        # A pubend that does not wait for all acknowledgements has rejected this reader before it goes.
+        # A pubend that does not wait for all acknowledgements rejects this reader before it ends.
         ended = set(self._partitions) - self._live - self._rejected
         over = list(filter(self._stream.is_done, ended))
         self._is_noted = self._calls.leave([self._stream.acknowledged(one).ranges() for one in self._partitions], over)
@@ -233,7 +233,7 @@ class SubendSource(MessageSource):
                 self._parents.check()
 
     def detach(self, partition: int) -> None:
-        """Record that a partition has ended, and disconnect from its parent unless others need it.
+        """Record that a partition has ended, and disconnect from its parent unless other partitions need it.
 
         In total order, all partitions need their parents to the end.
         """
@@ -265,7 +265,7 @@ def read_exactly_once(info: TopicInfo, where: Where | None, options: Subscriptio
             "new log",
             topic=info.name,
         )
-    # With a condition, silence says that messages need no acknowledgement.
+    # With a condition, silence shows that messages need no acknowledgement.
     awaits_silence = where is not None or (options.order == "total" and len(begun) > 1)
     greeting = Join(reader, None if where is None else MessageFilter(where), awaits_silence)
     source = SubendSource(greeting, node_id(), calls, begun)

@@ -43,13 +43,13 @@ _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
 _CATALOG = Retry(attempts=3, first_pause_s=0.2, on=PublisherLost)
-"""The pauses before the catalog's own topic is looked up again.
+"""The attempts at connecting to the catalog's own topic.
 
-Its publisher can answer the catalog and die before the subscriber has connected. The catalog starts another publisher
-at the next lookup.
+The topic's publisher can answer the catalog and die before the subscriber has connected. The catalog starts another
+publisher at the next lookup.
 """
 _STARTS_WITHIN_S = 5.0
-"""The time that the catalog has to answer, in seconds, beyond the time for which the topic is awaited."""
+"""The seconds for the catalog's answer, in addition to the time for which the topic is awaited."""
 
 
 def subscribe(  # noqa: PLR0913 - the options of a subscriber, by name
@@ -68,36 +68,37 @@ def subscribe(  # noqa: PLR0913 - the options of a subscriber, by name
 ) -> Subscription:
     """Subscribe to a topic of a local job of this process if there is one, otherwise of a Ray job.
 
-    Once this returns, the subscriber misses no message. With ``publish(..., history=True)`` the first epoch is the
-    state. A process outside of a cluster connects to that of RAY_ADDRESS, else to that of ``ray start`` on this
-    machine, else to the only one there. See `topics` for Ray namespaces.
+    From the return of this function on, the subscriber misses no message. With ``publish(..., history=True)`` the first
+    epoch is the state. A process outside a cluster connects to the cluster of RAY_ADDRESS, else to that of ``ray
+    start`` on this machine, else to the only cluster there. See `topics` for Ray namespaces.
 
     Args:
-        topic: its name.
+        topic: the name of the topic.
         blocking: whether to wait until the cluster and the topic exist.
-        timeout_s: how long to wait for that, in seconds; None waits forever.
-        atomic: whether to leave out epochs of which a part was published before; otherwise parts of epochs arrive.
-        where: the condition on records: a function of a record, a dict for a row of Arrow, or for tables an expression
-            such as ``pc.field("n") > 1``. Publishers and relays evaluate it, so that no other records are sent. Epochs
-            without such a record are left out. An error in it ends this subscription only.
+        timeout_s: how long to wait for them, in seconds; None waits forever.
+        atomic: True to leave out epochs that were published in part before; False to receive such parts.
+        where: the condition on records: a function of a record (a dict for a row of Arrow) or, for tables, an
+            expression such as ``pc.field("n") > 1``. Publishers and relays evaluate it, so that no other records are
+            sent. Epochs without such a record are left out. An error in the condition ends this subscription only.
         slow: the policy if more messages wait than the publishers keep. ``"disconnect"`` ends the subscription with an
             error. ``"drop_epochs"`` leaves out whole epochs, the oldest first, and reports each as `Dropped`; it
             delivers batches only once their epoch is complete. ``"block"`` holds back the publishing dataflow and its
-            sources. With exactly-once delivery the log keeps everything, and none of this happens.
-        block_limit_s: how long it may block without reading, in seconds, before it is disconnected.
-        schema: the expected type or schema of records, as for `Stream.publish`. If the topic declares another one, this
-            raises at once. If it declares none, each batch is checked when it is read.
-        start: where a new subscription begins: ``"live"`` with the next messages, ``"earliest"`` with all that the log
-            has, or at a tick, in microseconds since 1970. This argument and those below are for topics with a log.
+            sources. With exactly-once delivery the log keeps everything, and no policy applies.
+        block_limit_s: how long the subscriber may block without reading, in seconds, before it is disconnected.
+        schema: the expected type or schema of records, as for `Stream.publish`. If the topic declares another schema,
+            this raises immediately. If it declares none, each batch is checked when it is read.
+        start: where a new subscription begins: ``"live"`` with the next messages, ``"earliest"`` with all messages in
+            the log, or at a tick, in microseconds since 1970. This argument and those below are for topics with a log.
         order: with ``"total"``, all subscribers receive the batches of all partitions in the order of their ticks. By
-            default only the order within a partition is the same for all.
+            default only the order within a partition is the same for all subscribers.
         durable: a `Durable`, with a name under which a later subscriber continues with the unacknowledged records.
             Without it, the log keeps nothing for this subscription once it is closed.
 
     Raises:
-        UnknownTopic, NoCluster: no job published it, or this process could not join a cluster, in time.
+        UnknownTopic: no job has published the topic in time.
+        NoCluster: this process could not join a cluster in time.
         SchemaMismatch: the topic has another schema than ``schema``.
-        DeliveryError: the publishers do not answer, or an argument is wrong, or not for this topic.
+        DeliveryError: the publishers do not answer, or an argument is wrong or not for this topic.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("live")
@@ -175,16 +176,16 @@ def _source(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOption
 def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
     """End a durable subscription for good: the topic's log keeps nothing more for it.
 
-    Its reader gets an error, and a later subscriber of that name begins anew. If a subscription is neither ended nor
-    read, the log keeps its messages for ``Log(retention_s=)`` of the publisher.
+    The subscription's reader gets an error, and a later subscriber with this name begins anew. If a subscription is
+    neither ended nor read, the log keeps its messages for ``Log(retention_s=)`` of the publisher.
 
     Args:
-        topic: its name; a job must be publishing it.
+        topic: the name of the topic; a job must be publishing it.
         name: the name given to `Durable`.
         timeout_s: how long to wait for the topic to exist, in seconds.
 
     Raises:
-        UnknownTopic: no job published it in time.
+        UnknownTopic: no job has published the topic in time.
         DeliveryError: the topic has no such subscription, or a publisher does not answer. Then call this again, since
             only some publishers may have ended it.
     """
@@ -204,11 +205,11 @@ def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
 def find_topic(topic: str, timeout_s: float | None, deadline_s: float | None = None) -> TopicInfo:
     """Return a topic of the cluster, which this process joins if needed.
 
-    Waits ``timeout_s`` for the cluster and the topic to exist, None without limit. If the wait has begun before, it
-    ends at ``deadline_s``.
+    Wait at most ``timeout_s`` seconds for the cluster and the topic, or forever for None. If the wait has begun before,
+    it ends at ``deadline_s``.
 
     Raises:
-        UnknownTopic: no job published it in time.
+        UnknownTopic: no job has published the topic in time.
         NoCluster: this process could not join a cluster in time, or the cluster refuses its token.
         DeliveryError: the catalog has not answered in time, or the timeout is not a number.
     """

@@ -33,26 +33,26 @@ class Subscription:
     Events are `Batch`, `Frontier`, `Dropped`, `RolledBack`, `End`, and with published ends `SubstreamsEnded`. Iteration
     ends after the topic's `End`, or after `close`. If the topic fails, a publisher dies or this subscriber is
     disconnected, iteration raises after all earlier events. After ``job.stop()`` iteration ends without an `End`, and
-    without epochs that are published in part; `frontier` is where these begin. One thread reads; any thread may call
+    without epochs published only in part, which are those at or after `frontier`. One thread reads; any thread may call
     `close`. Several tasks of one event loop may read: each event or epoch goes to one of them.
 
-    Messages not yet read wait at the publishers, within their capacity, or in their logs. A publisher without a log
-    gives up a subscriber on another node that has not read for a minute.
+    Unread messages wait at the publishers, within their capacity, or in their logs. A publisher without a log gives up
+    a subscriber on another node that has not read for a minute.
 
     Args:
         info: the topic.
-        source: its connected publishers.
+        source: the topic's connected publishers.
         atomic: whether to leave out epochs of which a part may have been published before.
         may_drop: whether publishers may drop epochs.
-        expected: the schema to check batches against; None for no check.
+        expected: the schema of batches to check; None for no check.
         ack: with exactly-once delivery, whether acknowledgements are sent automatically.
 
     Attributes:
         topic: the name of the topic.
         domain: the order of the topic's times.
-        is_local: whether a job of this process publishes the topic, which runs when it is read.
+        is_local: whether a job of this process publishes the topic; the job then runs when the topic is read.
         goes_back: whether batches of incomplete epochs may become void.
-        has_history: whether it begins with the state of the topic.
+        has_history: whether the subscription begins with the state of the topic.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Subscription:
         self._assembler = EpochAssembler(info.domain)
         self._complete: deque[Epoch] = deque()
         self._state = PresentState(info.name) if info.has_history else None
-        # A subscription that is dropped without being closed should not keep the publishers waiting for it.
+        # Publishers should not wait for a subscription that was dropped without being closed.
         weakref.finalize(self, self._reader.release)
 
     @property
@@ -103,7 +103,7 @@ class Subscription:
         `DeliveryError`, and `poll` returns nothing.
 
         With exactly-once delivery this waits, a few seconds at most, until the publishers have recorded the
-        acknowledgements. The next reader of a durable subscription receives the other messages again.
+        acknowledgements. The next reader of a durable subscription receives the unacknowledged messages again.
         """
         self._reader.close()
 
@@ -152,10 +152,10 @@ class Subscription:
         return event
 
     def poll(self, timeout_s: float = 0.0) -> list[Event]:
-        """Return the events that have arrived, or else the first ones that arrive within ``timeout_s`` seconds.
+        """Return the events that have arrived, or else the first events that arrive within ``timeout_s`` seconds.
 
-        After all earlier events it raises as iteration does, and PublisherLost if the job was stopped. `has_ended`
-        tells whether no more will arrive.
+        After all earlier events this raises as iteration does, and PublisherLost if the job was stopped. `has_ended`
+        tells whether no more events will arrive.
         """
         self._settle()
         deadline_s = time.monotonic() + timeout_s
@@ -204,14 +204,13 @@ class Subscription:
     # ------------------------------------------------------------------ whole epochs
 
     def epochs(self, timeout_s: float | None = None) -> Epochs:
-        """Iterate, also with ``async for``, over epochs; each comes when it is complete.
+        """Iterate, also with ``async for``, over complete epochs; earlier epochs come first.
 
-        An epoch never comes before an earlier one. Do not mix this with iteration over events. A new iterator continues
-        where the last one stopped.
+        Do not mix this with iteration over events. A new iterator continues where the last one stopped.
 
         Args:
-            timeout_s: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
-                process completes the step that it is in.
+            timeout_s: how long to wait for each epoch, in seconds; None waits until the topic ends. A local job may
+                exceed it by the step that it is in.
 
         Raises:
             TimeoutError: no epoch was complete in time; the iterator can still be used.
@@ -252,15 +251,15 @@ class Subscription:
         Records are rows of Arrow or dicts; a missing value is null. Without epochs the table is empty. Do not mix this
         with iteration over events.
 
-        With ``history=True`` it is the present state: a row for each record, with its count in the column ``diff``.
-        Pairs have the columns ``key`` and ``value``; other records without columns have ``record``.
+        With ``history=True`` the table is the current state: a row for each record, with its count in the column
+        ``diff``. Pairs have the columns ``key`` and ``value``; other records without columns have ``record``.
 
         Args:
             until: an epoch to wait for; None waits only for a topic's initial state.
-            timeout_s: in seconds; None waits as long as the topic lives.
+            timeout_s: in seconds; None waits until the topic ends.
 
         Raises:
-            TimeoutError: the epoch has not arrived in time; nothing is lost, and this may be called again.
+            TimeoutError: the epoch has not arrived in time; nothing is lost, and you may call this again.
             DeliveryError: the topic has failed, this subscription is closed, or the records do not form a table; then
                 use `epochs`.
 
@@ -286,14 +285,14 @@ class Subscription:
         return table
 
     def to_pandas(self, until: Time | None = None, timeout_s: float | None = None) -> Any:
-        """Return `to_arrow` as a ``pandas.DataFrame``, of the extra ``data``; raises as that does."""
+        """Return `to_arrow` as a ``pandas.DataFrame``; needs the extra ``data``; raise as `to_arrow` does."""
         check_extra("data", "to_pandas()", partial(DeliveryError, topic=self.topic))
         return self.to_arrow(until, timeout_s).to_pandas()
 
     def plot(self, what: What, *, max_epochs: int = 600) -> Any:
         """Return a live chart of one number for each epoch, for a notebook's cell.
 
-        A thread of the chart reads this subscription, and closes it when the cell's output goes.
+        A thread of the chart reads this subscription, and closes it when the cell's output disappears.
 
         Args:
             what: the key of a column, or an index in a tuple, to show its mean; or a function that gets an epoch's

@@ -1,4 +1,4 @@
-"""The options of a subscriber with exactly-once delivery, and the batches that it has yet to acknowledge."""
+"""The options of a subscriber with exactly-once delivery, and the batches that it has not acknowledged yet."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tidewheel.pubsub.messages.events import Batch, Epoch, Event, RolledBack, Su
 from tidewheel.pubsub.messages.tick_set import FOREVER
 
 Acknowledging: TypeAlias = Literal["auto", "manual"]
-"""The sender of acknowledgements: the subscription, when the consumer asks for the next one, or the consumer."""
+"""How batches are acknowledged: automatically, when the consumer asks for the next, or by the consumer's calls."""
 
 Start: TypeAlias = Literal["live", "earliest"] | int
 """The beginning of a new subscription: the next message, the earliest kept message, or a tick."""
@@ -21,7 +21,7 @@ Start: TypeAlias = Literal["live", "earliest"] | int
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """Options of a durable subscription: one that continues where it was, for a topic with a log.
+    """Options of a durable subscription, which continues at its last position; for a topic with a log.
 
     Args:
         name: a later subscriber with the same name, in any process, continues with the unacknowledged records, which
@@ -47,9 +47,9 @@ class SubscriptionOptions:
     """The options of one subscriber of a topic with exactly-once delivery.
 
     Args:
-        name: the name of a durable subscription; None for one that ends when closed.
+        name: the name of a durable subscription; None for a subscription that ends when closed.
         start: where a new subscription begins; a tick is in microseconds since 1970.
-        order: whether batches of different partitions come in any order, or in that of their ticks.
+        order: the order of batches of different partitions: any, or the order of ticks.
 
     Raises:
         DeliveryError: an argument is wrong.
@@ -83,7 +83,7 @@ class SubscriptionOptions:
 
 
 def check_options(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions) -> None:
-    """Raise DeliveryError if the topic's delivery does not have one of these options."""
+    """Raise DeliveryError if the topic's delivery does not support one of these options."""
     if info.delivery == "best_effort" and asked != SubscriptionOptions():
         raise DeliveryError(
             f"topic {info.name!r} of job {info.job!r} is best effort, and durable=, start= and order= are for "
@@ -119,7 +119,7 @@ class DoneBatches:
         self.is_automatic = ack == "auto"
 
     def give(self, given: Iterable[Event | Epoch]) -> None:
-        """Record the events that the consumer receives; with manual acknowledgement, only returns of the job."""
+        """Record the events that the consumer receives; with manual acknowledgement, record only returns of the job."""
         for one in given:
             if self.is_automatic or isinstance(one, RolledBack):
                 self._given += _numbers(one)
@@ -130,13 +130,13 @@ class DoneBatches:
             self._acknowledge(_numbers(one))
 
     def settle(self) -> None:
-        """Acknowledge what the consumer has received, since it asks for more or has ended without an exception."""
+        """Acknowledge the recorded events, since the consumer asks for more or has ended without an exception."""
         if self._given:
             given, self._given = self._given, []
             self._acknowledge(given)
 
     def acknowledge(self, done: Epoch | Batch | SubstreamsEnded) -> None:
-        """Acknowledge what the consumer says; raise DeliveryError if acknowledgement is automatic."""
+        """Acknowledge ``done``; raise DeliveryError if acknowledgement is automatic."""
         if self.is_automatic:
             raise DeliveryError(
                 f"this subscription to topic {self._topic!r} acknowledges an epoch when it is asked for the next: "

@@ -16,15 +16,15 @@ _MOST_IGNORED = 5
 class TelemetryReader:
     """Follows one job: iteration yields a `View` once a second until the job has ended.
 
-    If it falls behind, or a publisher dies, it subscribes again and continues with a full document. One thread
+    If the reader falls behind, or a publisher dies, it subscribes again and continues with a full document. One thread
     iterates; any thread may call `close`.
 
     Args:
-        timeout_s: how long to wait for the job, in seconds; None waits without limit.
+        timeout_s: how long to wait for the job, in seconds; None waits forever.
 
     Raises:
-        UnknownTopic, NoCluster, DeliveryError: as `tidewheel.subscribe` does; during iteration they mean that the
-            reader cannot follow the job any more.
+        UnknownTopic, NoCluster, DeliveryError: as for `tidewheel.subscribe`; during iteration, the reader cannot follow
+            the job any more.
     """
 
     def __init__(self, job: str, *, timeout_s: float | None = 10.0) -> None:

@@ -15,14 +15,14 @@ from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.message_source import MessageSource
 
 WAIT_S: Final = 5.0
-"""The longest time that a reader waits for news before it returns without any, in seconds."""
+"""The seconds after which a reader that waits for messages returns without any."""
 
 
 class TopicReader:
     """Reads for one subscription, on one thread or task at a time; any thread may close it.
 
     Attributes:
-        error: the error that has ended the subscription; raised after all earlier events.
+        error: the error that has ended the subscription; it is raised after all earlier events.
         fetching: the future of a read on a thread, for tasks of asyncio; None if there is none.
     """
 
@@ -62,8 +62,8 @@ class TopicReader:
         """Read on a thread of this reader, even after its task is cancelled.
 
         Args:
-            owner: the object that releases this reader when it is garbage-collected. It stays alive during the read;
-                otherwise the collector could wait for a lock that it holds itself.
+            owner: the object that releases this reader when it is garbage-collected. The read keeps it alive; otherwise
+                the collector could wait for a lock that its own thread holds.
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, f"tidewheel-{self._topic}")

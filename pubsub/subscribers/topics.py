@@ -1,4 +1,4 @@
-"""The topics that a process can subscribe to, and their changes.
+"""The topics to which a process can subscribe, and their changes.
 
 `TopicWatch` reads the catalogs of this process and of the cluster, each on a thread.
 """
@@ -28,7 +28,7 @@ from tidewheel.pubsub.subscribers.subscription import Subscription
 _MOST_SIGHTINGS = 4096
 _LOOK_S = 1.0
 _SEARCHES = Retry(within_s=60.0, first_pause_s=0.5, factor=1.0)
-"""The pauses between searches for the catalog that replaces a lost one."""
+"""The attempts at finding the catalog that replaces a lost catalog."""
 _JOIN_S = 10.0
 
 Sightings: TypeAlias = "queue.Queue[list[TopicEvent] | Exception]"
@@ -37,7 +37,7 @@ Sightings: TypeAlias = "queue.Queue[list[TopicEvent] | Exception]"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that can be subscribed to now.
+    """A topic to which a process can subscribe now.
 
     Attributes:
         name: the name that subscribers use.
@@ -59,7 +59,7 @@ class Topic:
 def topics() -> list[Topic]:
     """Return the topics of local jobs of this process, then those of all jobs on the Ray cluster, by name.
 
-    A process outside of a Ray cluster connects to one as `subscribe` does; without a cluster, only local topics are
+    A process outside a Ray cluster connects to one as `subscribe` does; without a cluster, only local topics are
     returned.
 
     A topic belongs to the Ray namespace of its driver, and only processes of that namespace see it. Two namespaces may
@@ -93,9 +93,9 @@ def topics() -> list[Topic]:
 
 
 class CatalogReader:
-    """Puts the present topics of one catalog into a queue, then every change, on a thread.
+    """Puts the current topics of one catalog into a queue, then every change, on a thread.
 
-    Follows a catalog that replaces it.
+    If the catalog is replaced, the reader follows the new catalog.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class CatalogReader:
         self._thread = threading.Thread(target=self._run, name="tidewheel-catalog-reader", daemon=True)
 
     def start(self) -> None:
-        """Connect, put the present topics into the queue, and start the thread.
+        """Connect, put the current topics into the queue, and start the thread.
 
         Raises:
             DeliveryError: there is no catalog.
@@ -133,7 +133,7 @@ class CatalogReader:
             self._thread.join(_JOIN_S)
 
     def _look(self) -> None:
-        """Subscribe, and then put a listing into the queue; a change between the two is in both, with its number."""
+        """Subscribe, and then put a listing into the queue; a change in between is in both, with the same number."""
         before = self._listing()
         while not self._is_closed.is_set():
             subscription = self._subscribe()
@@ -198,29 +198,29 @@ class CatalogReader:
 
 
 class TopicWatch:
-    """An iterator over topic events: first the present topics, then each change.
+    """An iterator over topic events: first the current topics, then each change.
 
-    It survives restarts of the cluster's catalog. Close it, or use it in a ``with`` block. One thread iterates; any
-    thread may close it.
+    The watch survives restarts of the cluster's catalog. Close it, or use it in a ``with`` block. One thread iterates;
+    any thread may close the watch.
 
     Args:
         readers: started readers of catalogs, which fill the queue.
         sightings: the queue.
-        timeout: how many seconds to wait for a change before iteration ends; None without limit.
+        timeout: how many seconds to wait for a change before iteration ends; None for no limit.
     """
 
     def __init__(self, readers: list[CatalogReader], sightings: Sightings, timeout_s: float | None) -> None:
         self._sightings = sightings
         self._timeout = timeout_s
         self._told: deque[TopicEvent] = deque()
-        # A watch that is dropped without being closed leaves no thread behind.
+        # A watch that was dropped without being closed must not leave a thread behind.
         self._release = weakref.finalize(self, _close, readers, sightings)
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> TopicEvent:
-        """Wait for the next event and return it; raise DeliveryError without the cluster."""
+        """Wait for the next event and return it; raise DeliveryError if the cluster is lost."""
         until_s = None if self._timeout is None else time.monotonic() + self._timeout
         while not self._told and self._release.alive:
             try:
@@ -248,13 +248,13 @@ class TopicWatch:
 
 
 def watch_topics(timeout_s: float | None = None) -> TopicWatch:
-    """Return an iterator over a `TopicEvent` for each present topic, then for each change, with its reason.
+    """Return an iterator over a `TopicEvent` for each current topic, then for each change, with its reason.
 
     The topics are those of `topics`, and no change is missed. The topic of a killed job is retracted within seconds.
     After a restart of the catalog, a topic that the new catalog does not learn within ten seconds is retracted.
 
     Args:
-        timeout_s: how many seconds to wait for a change before iteration ends; None without limit, 0 for the present
+        timeout_s: how many seconds to wait for a change before iteration ends; None for no limit, 0 for the current
             topics only.
 
     Raises:

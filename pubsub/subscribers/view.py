@@ -30,7 +30,7 @@ class View(msgspec.Struct, frozen=True):
     def rate(self, *path: str) -> float | None:
         """Return the growth of a count per second since the previous view.
 
-        None if there is no previous view or count, or the count has fallen.
+        Return None if there is no previous view or count, or the count has fallen.
 
         >>> before = {"at": 10.0, "operators": {"3": {"records_in": 100}}}
         >>> View({"at": 12.0, "operators": {"3": {"records_in": 160}}}, before).rate("operators", "3", "records_in")
@@ -62,7 +62,7 @@ class Follower:
         """Return the view for a record at an epoch; None for a patch whose document is missing.
 
         Raises:
-            ProtocolError: the record is not one of telemetry.
+            ProtocolError: the record is not a telemetry record.
         """
         if not isinstance(record, Mapping) or not isinstance(record.get("document"), dict):
             raise ProtocolError(f"epoch {time} of a job's telemetry has a record that is none of telemetry: {record!r}")

@@ -1,1 +1,1 @@
-"""The description of a dataflow, and the plan that workers get of it."""
+"""The description of a dataflow, and the plan that workers receive."""

@@ -1,7 +1,7 @@
 """A debug mode in which an operator fails if it changes a record that it has received.
 
-It pickles the records before and after each call, so a run takes many times as long. It does not check records that
-cannot be pickled, immutable Arrow batches, and changes after the call.
+The records are pickled before and after each call, so a run takes many times as long. Records that cannot be pickled,
+immutable Arrow batches, and changes after the call are not checked.
 """
 
 import pickle

@@ -19,7 +19,7 @@ from tidewheel.runtime.description.plan import Build, BySubstream, DeclarationPl
 from tidewheel.runtime.description.scope import Scope
 
 _KINDS = ("input", "capture", "probe", "topic", "sink", "write_files", "capture_to", "declaration", "lookup")
-"""The kinds of named things; a name is unique among its kind."""
+"""The kinds of named things. A name is unique within its kind."""
 
 _PLACES = ("sink", "write_files", "capture_to")
 """The kinds whose names are the places where an operator stores records."""
@@ -33,18 +33,18 @@ class Outlet:
     source: Source
     scope: Scope
     substreams: frozenset[str] = frozenset()
-    """The names of the declarations by which the records of this output may be divided into substreams."""
+    """The names of the declarations that may have divided the records of this output into substreams."""
 
 
 class DataflowDescription:
-    """Operators and edges. Each call checks what it can; `plan` checks the whole.
+    """The operators and edges of a dataflow. Each method checks its arguments; `plan` checks the whole.
 
     Args:
-        telemetry: the topic on which its jobs describe themselves; None if they have none.
+        telemetry: the topic on which jobs of the dataflow describe themselves; None for none.
 
     Attributes:
-        effects: the numbers of the operators that have an effect even if nothing reads them; False for operators that
-            the library has added.
+        effects: the numbers of the operators that have an effect even if no operator reads them; the value is False if
+            the library has added the operator.
         ignored: outputs that the user has declared to need no reader.
     """
 
@@ -75,12 +75,13 @@ class DataflowDescription:
     ) -> tuple[Outlet, ...]:
         """Add an operator with connected inputs; return its outputs.
 
-        ``by_substream`` says that what it sends of a substream depends only on that substream; an `EndsWanted` also
-        says which ends it asks for. ``"left"`` says that its outputs belong to no substream.
+        Pass ``by_substream`` if the operator keeps substreams apart: records that it sends in a substream depend on
+        that substream alone. An `EndsWanted` also says which ends it asks for; ``"left"`` says that its outputs belong
+        to no substream.
 
         Raises:
-            GraphError: an input belongs to another dataflow, has substreams that the operator would mix, or, without
-                ``summaries``, the ports differ in scope.
+            GraphError: an input belongs to another dataflow, or has substreams that the operator would mix; or the
+                ports differ in scope and there are no ``summaries``.
         """
         for outlet in inputs:
             self._check_ours(name, outlet)
@@ -102,7 +103,7 @@ class DataflowDescription:
         return replace(outlet, source=Source(outlet.source.operator, len(described.output_scopes) - 1))
 
     def add_input(self, to: Outlet, outlet: Outlet) -> None:
-        """Let the operator of ``to`` read one more stream, from its own scope."""
+        """Let the operator with output ``to`` read one more stream of its scope."""
         described = self._operators[to.source.operator]
         self._check_ours(described.name, outlet)
         self._check_one_scope(described.name, (to.scope, outlet.scope))
@@ -112,9 +113,9 @@ class DataflowDescription:
         described.gathers = True
 
     def declare(self, name: str, outlet: Outlet, change: Callable[[Any], Build] | None = None) -> Outlet:
-        """Declare that an operator gives the records at its first output their substreams' keys.
+        """Declare that an operator divides the records at its first output into substreams.
 
-        If the operator is an input, ``change`` returns the build function that divides its records.
+        For an input, ``change`` turns its build function into one that divides the records.
         """
         index = outlet.source.operator
         self.register("declaration", name, DeclarationPlan(index, change is not None))
@@ -144,7 +145,7 @@ class DataflowDescription:
         return self._add(made, outlet.substreams)[0]
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
-        """Add the operator that closes a loop. Its one input is open until `connect`."""
+        """Add the operator that closes a loop. Its only input stays open until `connect`."""
         summaries = {(0, 0): (summary,)}
         made = DescribedOperator(name, (scope,), (scope,), [None], (None,), build, summaries, notify=False)
         made.by_substream = True
@@ -184,7 +185,7 @@ class DataflowDescription:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """If the block raises, undo all that it has added, so that a notebook's cell can run again."""
+        """If the ``with`` block raises, remove all that it has added, so that a notebook's cell can run again."""
         size, names = len(self._operators), dict(self._names)
         named = {kind: dict(known) for kind, known in self._named.items()}
         attachments, effects = dict(self.attachments), dict(self.effects)
@@ -246,7 +247,7 @@ class DataflowDescription:
         return fused
 
     def outline(self) -> Outline:
-        # The registered name of a sink only distinguishes sinks; messages to users have the name of its operator.
+        # The registered name of a sink only distinguishes sinks. Messages to users show the name of its operator.
         named = {kind: known for kind, known in self._named.items() if kind != "sink"}
         marks = marks_by_operator(named, [operator.name for operator in self._operators])
         return Outline(
@@ -310,7 +311,7 @@ class DataflowDescription:
 
 
 def _build_nothing(context: Any) -> Any:
-    """The build function of an operator with a transform; nothing calls it."""
+    """The build function of an operator with a transform. It is never called."""
     raise AssertionError(f"operator {context.name!r} is a stage")
 
 

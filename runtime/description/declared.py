@@ -1,4 +1,4 @@
-"""The declared substreams of a dataflow, and the inputs at which operators receive the ends of substreams."""
+"""The declarations of substreams in a dataflow, and the inputs at which operators receive the ends of substreams."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -29,10 +29,11 @@ class DeclaredSubstreams:
 
 
 def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSubstreams, ...]:
-    """Return the declarations of a plan, by number.
+    """Return the declarations of a plan, in the order of their numbers.
 
     Raises:
-        GraphError: an operator asks for ends at an input without substreams, or with those of several declarations.
+        GraphError: an operator asks for ends at an input without substreams, or with substreams of several
+            declarations; or a firm bound would wait for itself in a loop.
     """
     sources = {name: Source(declared.operator, 0) for name, declared in plan.declarations.items()}
     reached = {name: _reached(plan, source) for name, source in sources.items()}
@@ -57,7 +58,7 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
 def _reached(plan: Plan, start: Source) -> set[Target]:
     """Return the inputs that records of an output can reach within their substreams.
 
-    A substream ends at another division, and at an operator whose outputs belong to no substream.
+    Substreams do not pass another division, nor an operator whose outputs belong to no substream.
     """
     dividers = {declared.operator for declared in plan.declarations.values()}
     readers: dict[Source, list[Target]] = defaultdict(list)
@@ -121,7 +122,7 @@ def _is_on_cycle(plan: Plan, compiled: CompiledGraph, at: Target) -> bool:
 
 
 def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstreams) -> None:
-    """Raise GraphError if an input with a firm bound would hold records that must move on before it releases them."""
+    """Raise GraphError if an input with a firm bound would, in a loop, wait for records that it holds itself."""
     divider = declared.source.operator
     for at in declared.firm:
         name = plan.operators[at.operator].name

@@ -26,7 +26,7 @@ from tidewheel.runtime.description.scope import Scope
 class DescribedOperator:
     """One operator: its ports with their scopes, its function, and the sources of its inputs.
 
-    The source of an unconnected input is None. Without ``summaries``, a time at any input can leave any output
+    The source of an unconnected input is None. Without ``summaries``, a time at any input can reach any output
     unchanged.
     """
 
@@ -45,7 +45,7 @@ class DescribedOperator:
     base_name: str = ""
     """The name before a number made it unique."""
     gathers: bool = False
-    """Whether it has inputs from operators that were added later."""
+    """Whether the operator reads from operators that were added later."""
 
     def plan(self) -> OperatorPlan:
         """Return the form that workers run; raise GraphError if an input is not connected."""
@@ -76,7 +76,7 @@ class DescribedOperator:
 
 
 def check_substreams(operators: Sequence[DescribedOperator], declarations: Mapping[str, DeclarationPlan]) -> None:
-    """Raise GraphError if a loop carries substreams to an operator that would mix or divide them."""
+    """Raise GraphError if a loop carries substreams to an operator that would mix them or divide them again."""
     readers: dict[int, list[int]] = {}
     for index, operator in enumerate(operators):
         for source in operator.sources:

@@ -1,8 +1,8 @@
 """The fusion of chains of stateless operators, before a dataflow runs.
 
-A stage (`Stage`) is fused with the stage before it if their edge stays on a worker and nothing else reads it. A stage
-changes no time and finishes within the step. So the frontier at its output is the frontier at the end of the chain, and
-a probe in the middle of a chain moves to the end.
+A `Stage` is fused with the stage before it if the records between them stay on the worker and no other operator reads
+them. A stage changes no time and finishes within the step. So the frontiers in the middle and at the end of a chain are
+equal, and a probe in the middle moves to the end.
 """
 
 from collections import Counter
@@ -19,8 +19,6 @@ _FEW_NAMES = 3
 
 
 class Fusible(Protocol):
-    """An operator of a plan or a drawing that may be fused."""
-
     @property
     def sources(self) -> Sequence[Source | None]: ...
 
@@ -48,7 +46,7 @@ def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
 
 
 def fuse(plan: Plan) -> Plan:
-    """Return the plan with each chain of stages as one operator, at the place of its first stage; linear."""
+    """Return the plan with each chain of stages as one operator, at the place of the chain's first stage; linear."""
     chains = chains_of(plan.operators)
     chain_of = {index: first for first, chain in chains.items() for index in chain}
     place = {first: number for number, first in enumerate(chains)}

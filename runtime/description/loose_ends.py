@@ -1,4 +1,4 @@
-"""Warnings about streams that nothing reads: mostly a forgotten sink, sometimes lost records."""
+"""Warnings about unread streams: mostly a forgotten sink, sometimes lost records."""
 
 import logging
 
@@ -8,7 +8,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def loose_ends(description: DataflowDescription) -> list[str]:
-    """Return the names of useless operators: nothing reads or probes what they send, and they have no effect.
+    """Return the names of useless operators: their outputs are neither read nor probed, and they have no effect.
 
     A loop is useful if an operator in it has an effect. Linear, plus O(n) for each loop.
     """

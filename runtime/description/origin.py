@@ -1,10 +1,10 @@
 """The origin of an operator: the method that adds it, and the method's arguments.
 
-A changed program finds the state of an operator by name. The origin tells whether that state still fits, since the name
-may now belong to another operator, or the arguments may differ.
+A changed program finds the state of an operator by name. But the name may now belong to another operator, or the
+arguments may have changed. The origin tells whether the state still fits.
 
 `adds_operators` decorates the methods of streams that add operators with state. If such methods call each other, the
-operators have the outermost call as their origin.
+outermost call is the origin.
 """
 
 import inspect
@@ -24,7 +24,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 _LONGEST = 200
 _PLAIN = (Number, str, bytes, date, time, timedelta, Enum, type(None))
 _ANY = "(...)"
-"""Stands for a function or a type within a value."""
+"""The text that replaces a function or type within a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Parameter:
     """An argument as text.
 
     Attributes:
-        types: the types and schemas in it, in order.
+        types: the types and schemas in the argument, in order.
     """
 
     value: str
@@ -49,7 +49,7 @@ class Origin:
 
     Attributes:
         method: the name of the method; empty if the method is not decorated.
-        part: the operator's name within the method, such as ``": partial"``; empty for the main one.
+        part: the operator's name within the method, such as ``": partial"``; empty for the main operator.
         parameters: the arguments on which the state depends, by name.
     """
 
@@ -81,11 +81,11 @@ _CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
 
 
 def adds_operators(*aside: str, method: str = "") -> Callable[[Method], Method]:
-    """Decorate a method so that it is the origin of the operators that it adds.
+    """Decorate a method that adds operators, to make it their origin.
 
     Args:
         aside: the names of arguments on which the state does not depend.
-        method: the public name of the method, if it differs; it is also the default name of the operator.
+        method: the public name of the method, if it differs from the function's; also the default name of the operator.
     """
 
     def decorate(function: Method) -> Method:
@@ -212,7 +212,7 @@ class _Digest:
 
 
 def _text_of_code(code: CodeType, doc: str | None = None) -> str:
-    """Return a text of what code does, without its docstring and the names of its variables."""
+    """Return a text of what code does, without its docstring and variable names."""
     constants = [None if doc is not None and constant is doc else constant for constant in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {[_text_of_constant(constant) for constant in constants]}"
 

@@ -1,4 +1,4 @@
-"""The outline of a dataflow, complete or not: what drawings show. Also the outline as text."""
+"""The outline of a dataflow, complete or not, for drawings and as text."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,11 +20,11 @@ class OperatorOutline:
     """One operator of a drawing.
 
     Attributes:
-        name: its unique name with scopes, as errors show it.
-        scope: the innermost scope of its ports, so that operators at the border of a loop belong to the loop.
+        name: the operator's unique name with scopes, as in errors.
+        scope: the innermost scope of the ports, so that operators at the border of a loop belong to the loop.
         sources: the source of each input, None if it is not connected.
         pacts: the pact of each input; None if records stay on their worker.
-        marks: its other names, such as ``probe 'done'``.
+        marks: the operator's other names, such as ``probe 'done'``.
     """
 
     name: str
@@ -48,7 +48,7 @@ class OperatorOutline:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The source of one input; None if it is not connected."""
+    """One input and its source; the source of an unconnected input is None."""
 
     source: Source | None
     operator: int
@@ -58,7 +58,7 @@ class Edge:
 
     @property
     def is_late(self) -> bool:
-        """True if its source was described after its target."""
+        """True if the source was described after the target."""
         return self.source is not None and self.source.operator >= self.operator
 
     @property
@@ -68,7 +68,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A scope with its operators, by number, and its inner scopes, in the order in which they were described."""
+    """A scope with its operators, by number, and its inner scopes, in the order of their description."""
 
     scope: Scope
     items: "list[int | Block]" = field(default_factory=list)
@@ -98,7 +98,7 @@ class Outline:
         ]
 
     def blocks(self) -> Block:
-        """Return the outermost block; an inner block stands at the place of its first operator."""
+        """Return the outermost block. An inner block is at the place of its first operator."""
         root = Block(self.root)
         known = {self.root: root}
 
@@ -123,16 +123,16 @@ def marks_by_operator(named: Mapping[str, Mapping[str, Any]], names: list[str]) 
     """Return the marks of operators: further names, such as ``probe 'done'``.
 
     Args:
-        named: for each kind (``"input"``, ``"probe"``) and name, the number of the operator, or an object that has it
-            as ``operator``.
-        names: the operators' names, by number; an operator called ``input numbers`` needs no mark.
+        named: for each kind (``"input"``, ``"probe"``) and name, the number of the operator, or an object with the
+            number as ``operator``.
+        names: the operators' names, by number. An operator called ``input numbers`` needs no mark.
     """
     marks: dict[int, list[str]] = {}
     for kind, known in named.items():
         for name, place in known.items():
             index = place if isinstance(place, int) else place.operator
             if kind == "probe" or not names[index].endswith(f" {name}"):
-                marks.setdefault(index, []).append(redacted(f"{kind} {name!r}"))  # the name may be the place of files
+                marks.setdefault(index, []).append(redacted(f"{kind} {name!r}"))  # the name may be a path or URL
     return {index: tuple(said) for index, said in marks.items()}
 
 

@@ -22,28 +22,27 @@ class Pact(ABC):
     __slots__ = ()
 
     takes_marks: ClassVar[bool] = False
-    """Whether marks of the ends of substreams travel over the edge, among the records."""
+    """Whether marks of the ends of substreams are sent over the edge, among the records."""
     keeps_substreams: ClassVar[bool] = False
     """Whether each substream goes to one worker, its `keeper`."""
 
     counts_apart: ClassVar[bool] = False
-    """Whether the messages for each worker are counted apart; see `GraphShape`.
+    """Whether messages are counted separately for each receiving worker; see `GraphShape`.
 
-    An operator then has to keep what it knows of times by key, so that it moves with the keys to another number of
-    workers.
+    The operator must then keep by key what it knows of times, since keys move when the number of workers changes.
     """
 
     def keeper(self, key: Any, workers: int) -> int:
-        """Return the worker that receives all records of the key's substream, if one worker does."""
+        """Return the worker that receives the key's substream, if ``keeps_substreams``."""
         return owner_of(key, workers)
 
     def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
-        """Return the part of a batch that must be sent again, pending in a snapshot of another number of workers."""
+        """Return the part of a batch in flight that ``worker`` sends again after a change of the number of workers."""
         return batch
 
     @abstractmethod
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return each worker's part of a batch; the batch is not empty."""
+        """Return each worker's part of a non-empty batch."""
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
@@ -62,11 +61,11 @@ class Pact(ABC):
         return type(self).__name__.removesuffix("Pact").lower()
 
     def for_worker(self, worker: int) -> "Pact":
-        """Return the pact for one sender and edge: a new object if it remembers what it has sent."""
+        """Return the pact for one sender and edge: a new object if the pact remembers what it has sent."""
         return self
 
     def beside(self, attachments: Mapping[str, Any], worker: int) -> "Pact | None":
-        """Return the pact for a worker with these attachments; None if its records stay on the worker."""
+        """Return the pact for a worker with these attachments; None if the records stay on the worker."""
         return self
 
 
@@ -108,12 +107,12 @@ class SubstreamPact(Pact):
 
 
 class RebalancePact(Pact):
-    """Sends equal shares, in slices of the batches: the shares of one sender differ by at most one record.
+    """Sends equal shares, in slices of the batches: all in all, the shares of one sender differ by at most one record.
 
-    It remembers whose turn it is, so that small batches are spread evenly too.
+    The pact remembers which worker's turn it is, so that small batches are spread evenly too.
 
     Args:
-        turn: the worker that receives the first left-over record.
+        turn: the worker that receives the first record left over.
 
     >>> pact = RebalancePact()
     >>> pact.split([1, 2, 3], 2), pact.split([4], 2), pact.split([5], 2)
@@ -126,7 +125,7 @@ class RebalancePact(Pact):
         self._turn = turn
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return slices whose lengths differ by at most one; Arrow and NumPy are not copied."""
+        """Return slices whose lengths differ by at most one. Arrow and NumPy slices are not copies."""
         count = length(batch)
         each, left_over = divmod(count, workers)
         parts: list[Batch | None] = []
@@ -139,20 +138,20 @@ class RebalancePact(Pact):
         return parts
 
     def for_worker(self, worker: int) -> Pact:
-        """Return a new pact that begins with the given worker."""
+        """Return a new pact that gives the first turn to this worker."""
         return RebalancePact(worker)
 
 
 Key: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
-"""The way to the key of a record: a function, the name of a column or field, or a tuple of names."""
+"""How to get the key of a record: a function, the name of a column or field, or a tuple of names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Pact):
     """Sends each record to the worker that owns its key. All processes and kinds of batches agree on the owner.
 
-    If the key is a column, Arrow tables and structured NumPy arrays are hashed at once, and the records of a list are
-    dicts. If the key is a function, it is called for each record.
+    If the key is a column, the records of a list must be dicts, and Arrow tables and structured NumPy arrays are hashed
+    at once. If the key is a function, it is called for each record.
     """
 
     key: Key
@@ -170,10 +169,7 @@ class Exchange(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Yield the records for the owner of each key.
-
-        The owner may differ from the `keeper` of the record's substream.
-        """
+        """Yield the records for the owner of each key, who may differ from the `keeper` of the record's substream."""
         if isinstance(label, MixedLabel) and workers > 1:
             return divide_by_owner(batch, label, self._owners(batch, workers), workers)
         return [(worker, part, label) for worker, part in enumerate(self.split(batch, workers)) if part is not None]

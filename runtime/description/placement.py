@@ -1,9 +1,9 @@
 """The placement of workers on the nodes of a Ray cluster.
 
-Workers without reserved resources are spread evenly, and each actor is tied to its node: Ray's strategy ``"SPREAD"``
-often puts two workers of three on one node. For workers that reserve resources, Ray chooses nodes with a placement
-group. The placement group is removed before the actors reserve the same resources, so it can never be left behind. If
-another program takes the resources in between, the actors wait.
+Workers without reserved resources are spread evenly, each actor tied to its node. Ray's own strategy ``"SPREAD"`` often
+puts two of three workers on one node. For workers that reserve resources, Ray chooses nodes with a placement group. The
+group is removed before the actors reserve the resources, so that it is never left behind. If another program takes the
+resources in between, the actors wait.
 """
 
 import logging
@@ -22,7 +22,7 @@ PlacementName: TypeAlias = Literal["spread", "pack"]
 _LOGGER = logging.getLogger(__name__)
 _WARN_AFTER_S = 2.0
 _NEXT_TO_NOTHING = {"memory": 1}
-"""One byte: a placement group has to ask for something."""
+"""One byte, since a placement group must ask for some resource."""
 _OWN_OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 _RAYS_OWN = ("node:", "ray.io/", "object_store_memory")
 _CHANCE = secrets.SystemRandom()
@@ -30,7 +30,7 @@ _CHANCE = secrets.SystemRandom()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A living node of the cluster: its id, address, reservable resources and labels."""
+    """A live node of the cluster: its id, address, reservable resources and labels."""
 
     id: str
     host: str
@@ -49,7 +49,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The address with the beginning of the id, since a machine can be several nodes."""
+        """The address and the beginning of the id, since one machine can be several nodes."""
         return f"{self.host} ({self.id[:8]})"
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Placement:
         """Return a node for each worker; wait at most ``timeout_s`` seconds for free resources.
 
         Raises:
-            JobError: there were not enough resources in time; the message says what is missing and what is free.
+            JobError: not enough resources were free in time; the message says what is missing and what is free.
             ConfigError: Ray rejects the resources.
         """
         if not self.resources:
@@ -84,9 +84,9 @@ class Placement:
         return [nodes_by_id.get(place) or Node(place, "a node that has gone", {}, {}) for place in places]
 
     def deal(self, workers: int, nodes: Sequence[Node]) -> list[Node]:
-        """Return a random node for each worker, evenly and without reservations; an empty list if no node fits.
+        """Return random nodes for the workers, spread evenly, without reservations; an empty list if no node fits.
 
-        A node without CPUs, such as the head of a large cluster, is the last choice.
+        Nodes without CPUs, such as the head of a large cluster, are the last choice.
 
         >>> nodes = [Node("1", "head", {}, {}), Node("2", "a", {"CPU": 4.0}, {}), Node("3", "b", {"CPU": 4.0}, {})]
         >>> sorted(node.host for node in Placement("spread", {}, {}).deal(4, nodes))

@@ -1,4 +1,4 @@
-"""A plan: a checked dataflow as every worker receives it, with plain data and the operators' build functions."""
+"""A plan: a checked dataflow as every worker receives it, made of plain data and the operators' build functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,14 +20,17 @@ Build: TypeAlias = Callable[[Any], Schedule]
 
 
 _MOST_APART = 4
-"""The most workers with messages counted apart: with more, reading the counts takes longer than the saved trip."""
+"""Messages are counted separately for up to this many workers.
+
+With more, reading the counts costs more than is saved.
+"""
 
 Transform: TypeAlias = Callable[[Batch], Batch]
 """The function that a stateless operator applies to each batch."""
 
 
 KeyedTransform: TypeAlias = Callable[[Batch, list[Any]], tuple[Batch, list[Any]]]
-"""The function of a stateless operator on a batch and the keys of its records, one by one in their order."""
+"""Called with a batch and the key of each record, in order; returns the resulting batch and its keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Stage:
     name: str
     transform: Transform
     with_keys: KeyedTransform | None = None
-    """The transform with the keys of substreams beside the batch; None: `transform` runs on the records of each key."""
+    """The transform for a batch with the keys of its substreams. None: `transform` runs on the records of each key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,10 @@ class EndsWanted:
     """The ends of substreams that an operator asks for at its inputs.
 
     Attributes:
-        ordered: whether it receives them in the order in which the keys were closed.
-        holds: whether it keeps tokens of a substream until that has ended.
-        firm: whether each substream comes in one piece, right before its end.
-        waits: whether it keeps tokens until times are complete, for all substreams.
+        ordered: whether the operator receives the ends in the order in which the keys were closed.
+        holds: whether the operator keeps tokens of a substream until the substream has ended.
+        firm: whether each substream arrives in one piece, directly before its end.
+        waits: whether the operator keeps tokens until times are complete, for all substreams.
     """
 
     ordered: bool
@@ -56,7 +59,7 @@ class EndsWanted:
 
 
 BySubstream: TypeAlias = bool | EndsWanted | Literal["left"]
-"""The treatment of substreams by an operator: it keeps them apart, also asks for their ends, or leaves them."""
+"""Whether an operator keeps substreams apart, also asks for their ends, or sends records of no substream ("left")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +83,11 @@ class OperatorPlan:
     pacts: tuple[Pact | None, ...]
     build: Build
     notify: bool
-    """Whether the operator looks at the frontiers of its inputs and is scheduled when they change."""
+    """Whether the operator reads the frontiers of its inputs, and is scheduled when they change."""
     stages: tuple[Stage, ...] = ()
-    """The stages of a stateless operator, or of several that run as one; see `Stage`."""
+    """The stages of a stateless operator, or of several fused operators; see `Stage`."""
     ends: EndsWanted | None = None
-    """The ends of substreams that the operator asks for at its inputs; None for none."""
+    """The ends of substreams that the operator asks for at its inputs, if any."""
     leaves_substreams: bool = False
     """Whether the records that the operator sends belong to no substream."""
     origin: Origin = field(default_factory=Origin)
@@ -111,12 +114,12 @@ class OperatorPlan:
 
     @property
     def asks_for_ends(self) -> bool:
-        """True if the operator asks which times have been processed everywhere; see `Plan.ends`."""
+        """True if the operator asks which times the whole dataflow has processed; see `Plan.ends`."""
         return bool(getattr(self.build, "asks_for_ends", False))
 
     @property
     def is_aside(self) -> bool:
-        """True if the operator's records only describe other operators."""
+        """True if the operator's records only describe the work of other operators."""
         return bool(getattr(self.build, "is_aside", False))
 
 
@@ -133,11 +136,11 @@ class Plan:
     topics: Mapping[str, int]
     """The operators that publish, by topic."""
     probes: Mapping[str, Source]
-    """The outputs that `Job.probe` looks at, by the probe's name."""
+    """The outputs that `Job.probe` watches, by the probe's name."""
     declarations: Mapping[str, DeclarationPlan] = field(default_factory=dict)
-    """The declarations of substreams by name, numbered in this order."""
+    """The declarations of substreams by name, in the order of their numbers."""
     lookups: Mapping[str, int] = field(default_factory=dict)
-    """The operators that `Job.lookup` asks, by name."""
+    """The operators that `Job.lookup` asks, by the look-up's name."""
     dropping: frozenset[Source] = frozenset()
     """The named outputs that no operator reads, such as the late records of windows."""
 
@@ -160,7 +163,10 @@ class Plan:
         return self.operators[self.inputs[name]].shape.outputs[0]
 
     def name_at(self, at: Location) -> str:
-        """Return an operator's name; a fused chain has those of its first and last stage."""
+        """Return an operator's name.
+
+        In a fused chain, inputs have the name of the first stage, outputs that of the last.
+        """
         operator = self.operators[at.operator]
         if not operator.stages:
             return operator.name
@@ -178,7 +184,7 @@ class Plan:
         ]
 
     def locations_of_interest(self, graph: GraphShape, worker: int) -> list[Location]:
-        # To hold back changes, a worker needs the frontiers of the inputs, whose tokens cover most changes.
+        # To hold back changes, a worker needs the frontiers of the dataflow's inputs: their tokens cover most changes.
         entries = [
             Source(index, port)
             for index, operator in enumerate(self.operators)
@@ -190,13 +196,13 @@ class Plan:
         return [*ports, *entries, *self.probes.values(), *ends]
 
     def aside_outputs(self) -> frozenset[Source]:
-        """Return the outputs that only operators aside read: no records of streams leave there."""
+        """Return the outputs read by operators with `OperatorPlan.is_aside`; no records of streams leave there."""
         return frozenset(source for operator in self.operators if operator.is_aside for source in operator.sources)
 
     def ends(self, graph: GraphShape) -> list[Location]:
-        """Return the locations that nothing follows: a time that has passed all of them has been processed.
+        """Return the last locations of the dataflow: a time that has passed all of them has been processed.
 
-        Operators whose records only describe others do not count. ``graph`` is the plan's graph.
+        Operators that are aside do not count. ``graph`` is the plan's graph.
         """
         read = {source for operator in self.operators for source in operator.sources}
         asides = {index for index, operator in enumerate(self.operators) if operator.is_aside}
@@ -218,7 +224,7 @@ class Plan:
 def passing(
     inputs: tuple[Nesting, ...], outputs: tuple[Nesting, ...]
 ) -> dict[tuple[int, int], tuple[PathSummary, ...]]:
-    """Return the usual summaries: a time at any input can leave any output unchanged."""
+    """Return the usual summaries: a time at any input can reach any output unchanged."""
     return {
         (port_in, port_out): (PathSummary.identity(nesting),)
         for port_in, nesting in enumerate(inputs)

@@ -20,7 +20,7 @@ _Label: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^([a-zA-Z0-9]([a-zA-Z0
 
 
 class _Variable(str):
-    """The text of an environment variable, not yet converted to a setting."""
+    """The text of an environment variable that is not converted yet."""
 
     __slots__ = ()
 
@@ -38,42 +38,44 @@ def _variable(name: str) -> str:
 
 
 class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a job. A setting that is not given comes from the environment, or else is the default.
+    """The settings of a job.
 
-    The variable is the name in capitals after ``TIDEWHEEL_``, such as ``TIDEWHEEL_BYTES_IN_FLIGHT``. Its text is the
-    value; a mapping is a JSON object: ``TIDEWHEEL_RESOURCES='{"CPU": 1}'``.
+    A setting that you do not give comes from the environment or, without a variable, is the default.
+
+    The variable is ``TIDEWHEEL_`` and the setting's name in capitals, such as ``TIDEWHEEL_BYTES_IN_FLIGHT``. Its text
+    is the value; write a mapping as a JSON object: ``TIDEWHEEL_RESOURCES='{"CPU": 1}'``.
 
     Attributes:
         progress: how workers exchange progress. With ``"broadcast"``, the default, each worker sends to every other.
-            With ``"accumulated"``, for many workers, one worker receives all changes and sends the net changes to all.
-            That takes two trips. The number of messages grows with the workers, not with their square.
-        link: the transport of data and progress between actors. ``"socket"``, the default, is ZeroMQ, within a node
-            through its file system, between nodes over TCP, encrypted with keys of this job. ``"ray"`` sends by
-            calls of the actors: slower, for nodes that cannot connect otherwise. The local engine needs neither.
-        bytes_in_flight: how many bytes each worker may have in flight and at inputs of operators before its sources
-            wait. Also how many bytes an input of the driver may have in flight to one worker. 64 MiB.
-        epochs_ahead: how many epochs the driver's inputs may be ahead of the job's probes before they wait. 1,000.
+            With ``"accumulated"``, for many workers, one worker receives all changes and sends the net changes to all:
+            two trips, but a number of messages that grows with the workers, not with their square.
+        link: the transport of data and progress between actors. ``"socket"``, the default, is ZeroMQ: within a node
+            through the file system, between nodes over TCP, encrypted with keys of this job. ``"ray"`` sends by calls
+            of the actors: slower, for nodes that cannot connect otherwise. The local engine needs no transport.
+        bytes_in_flight: how many bytes a worker may have in flight and waiting at its operators before its sources
+            wait. Also how many bytes the driver may have in flight from one input to one worker. 64 MiB.
+        epochs_ahead: how many epochs the driver's inputs may be ahead of the job's probes; then the inputs wait. 1,000.
         on_leak: the effect of an operator that drops a token without discarding it. ``"fail"``, the default, fails the
             job, since records for that time are probably lost. ``"warn"`` logs a warning and counts the leak in
             `Job.statistics`.
-        hang_timeout_s: after how many seconds without a sign of life from a worker's process the job fails. A slow
-            operator does not count; a stopped process, or an interpreter that is held up, does. 60.
-        placement: the workers' nodes on a Ray cluster. ``"spread"``, the default, uses a node for each while there are
-            enough, then spreads evenly. ``"pack"`` uses one node, or as few as have the reserved resources.
+        hang_timeout_s: the job fails if a worker's process shows no sign of life for this many seconds: if it is
+            stopped, or native code holds the interpreter. A slow operator does no harm. 60.
+        placement: the workers' nodes on a Ray cluster. ``"spread"``, the default, spreads the workers evenly over the
+            nodes. ``"pack"`` uses one node, or as few as have the resources to reserve.
         resources: the resources that each worker reserves on its node, by Ray's names, such as ``{"CPU": 1,
-            "my_resource": 0.5}``; at least 0.0001. By default none, so that a job never waits for resources.
+            "my_resource": 0.5}``; each at least 0.0001. By default none, so that a job never waits for resources.
         node_labels: labels that the workers' nodes must have, such as ``{"zone": "a"}``. None by default.
-        check_records: whether an operator fails if it changes a received record, which other operators may read. For
-            debugging: each batch is pickled twice for each operator. False.
-        deploy_timeout_s: how many seconds a job may wait for resources of the cluster, and then for its workers, before
-            it fails. Reading a snapshot adds a second for every 4 MiB. 60.
-        log_level: the level of the logger ``tidewheel``, here and on the workers. Without a handler, this process
-            writes to standard error. ``"NOTSET"``, the default, leaves logging to the program.
+        check_records: whether an operator fails if it changes a received record, which other operators may read too.
+            For debugging only: each batch is pickled twice for each operator. False.
+        deploy_timeout_s: how many seconds a job may wait for resources of the cluster, and then again for its workers,
+            before it fails. Reading a snapshot adds a second for every 4 MiB. 60.
+        log_level: the level of the logger ``tidewheel``, here and on the workers. If the logger has no handler, this
+            process writes to standard error. ``"NOTSET"``, the default, leaves logging to the program.
         log_format: ``"json"`` writes a line of JSON for each event to standard error, here and on the workers.
             ``"text"``, the default, leaves the format to the program.
 
     Raises:
-        ConfigError: a setting is of the wrong type or out of range; it names the setting and its origin.
+        ConfigError: a setting is of the wrong type or out of range; the error names the setting and its origin.
 
     >>> RuntimeConfig(link="ray").link
     'ray'

@@ -1,6 +1,6 @@
 """A reference to a secret by name, for use in a dataflow.
 
-The description of a dataflow, which all workers receive, has only the name. The process that needs the value reads it
+The description of a dataflow, which all workers receive, has only the name. A process that needs the value reads it
 from its own environment.
 """
 
@@ -15,15 +15,15 @@ from tidewheel.runtime.errors import ConfigError
 class Secret:
     """A value, such as a password, that each process reads from its own environment.
 
-    It can be a field of a sink, a source, or any object of a dataflow. Only its name is pickled and shown. In errors,
-    logs and descriptions of jobs, the name replaces a value that was read and has at least four characters. Workers on
-    Ray have the environment in which Ray was started on their node.
+    A secret can be a field of a sink, a source, or any object of a dataflow. Only its name is pickled and shown. Once
+    the value is read, the name replaces it in errors, logs and descriptions of jobs, if it has at least four
+    characters. Workers on Ray have the environment in which Ray was started on their node.
 
     Args:
         name: the name of an environment variable.
 
     Raises:
-        ConfigError: it is not a valid name of a variable.
+        ConfigError: ``name`` is not a valid name of a variable.
 
     >>> import os
     >>> os.environ["SHOP_PASSWORD"] = "for-the-example"

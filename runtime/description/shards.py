@@ -1,12 +1,12 @@
 """The mapping from keys to shards, and from shards to workers.
 
 A key belongs to one of `SHARDS` shards, by its `stable_hash`. Shard ``s`` belongs to worker ``s % workers``. Exchanges,
-keyed operators and keyed state use this mapping, so the records of a key arrive where its state is.
+keyed operators and keyed state all use this mapping, so the records of a key arrive where its state is.
 
 The shard of a key never changes within a `HASH_VERSION`. When the number of workers changes, whole shards move.
 
 Balance: apart from chance, no worker has more keys than ``1 + (workers - 1) / SHARDS`` times the mean. With up to 64
-workers that is at most 6.2 % more, and nothing if their number is a power of two.
+workers that is at most 6.2 % more. If their number is a power of two, all have the mean.
 """
 
 from collections.abc import Iterable
@@ -45,9 +45,9 @@ def owner_of(key: Any, workers: int) -> int:
 
 
 def owners_of(keys: list[Any], workers: int) -> list[int]:
-    """Return the worker that owns each key; with `SHARDS` workers, that is its shard.
+    """Return the worker that owns each key. With `SHARDS` workers, the worker is the key's shard.
 
-    If many of the first keys are equal, equal keys are hashed only once.
+    If many of the first keys repeat, equal keys are hashed only once.
 
     Raises:
         TypeError: a key has no `stable_hash`.
@@ -80,7 +80,7 @@ def owners_of_hashes(hashes: Iterable[int], workers: int) -> list[int]:
 
 
 def owners_in_array(hashes: "npt.NDArray[np.uint64]", workers: int) -> "npt.NDArray[np.uint16]":
-    """Return the worker that owns each key, given an array of their `stable_hash`.
+    """Return the worker that owns each key, given an array of the keys' `stable_hash`.
 
     >>> import numpy as np
     >>> owners_in_array(np.array([stable_hash("tide"), stable_hash("wheel")], np.uint64), 3)

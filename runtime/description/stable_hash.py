@@ -1,11 +1,11 @@
-"""Hashes of keys that are the same in every process, for one key or for a column.
+"""Hashes of keys, the same in every process, for one key or for a column.
 
-Python's ``hash`` of a string differs between processes, so it must never decide which worker owns a key. Here, keys
-that are equal in Python (``1``, ``1.0``, ``True``, ``numpy.int64(1)``) have equal hashes, and a column hashes like its
-values. So records of a list and of an Arrow table with the same key arrive on the same worker.
+Python's ``hash`` of a string differs between processes, so it must never decide which worker owns a key. Keys that are
+equal in Python (``1``, ``1.0``, ``True``, ``numpy.int64(1)``) have equal stable hashes, and a column hashes like its
+values. So records with equal keys arrive on the same worker, be they in a list or an Arrow table.
 
-Checksums of many strings are computed together. A CRC is linear: it is the exclusive-or of a contribution of each byte,
-and a table has these contributions for all strings at once.
+Checksums of many strings are computed together. A CRC is linear: the exclusive-or of contributions, one for each byte.
+So the contributions of all strings are looked up at once in a table.
 """
 
 import datetime
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HASH_VERSION = 1
 """The version of the hash: within a version, the hash of a key never changes.
 
-Snapshots and the logs of exactly-once topics depend on it. tests/behaviour/runtime/test_frozen_hashes.py holds the
+Snapshots and the logs of exactly-once topics depend on this. tests/behaviour/runtime/test_frozen_hashes.py has the
 hashes of all kinds of keys.
 """
 
@@ -35,16 +35,16 @@ KEYS = (
     "a key is None, a number, a string, bytes, a date, a time, a timedelta, a UUID, a member of an Enum, or a tuple of "
     "these (docs/operators.md, Keys)"
 )
-"""The rule for keys, for errors."""
+"""The rule for keys, as errors state it."""
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _NONE, _NAN, _TUPLE = 0x6E6F6E65, 0x6E616E, 0x7475706C
 _LOCAL, _ZONED, _LOCAL_TIME, _ZONED_TIME = (tag << 60 for tag in range(1, 5))
-"""Marks of moments and times of day, with and without a zone, that would otherwise fold to the same number."""
+"""Marks that keep moments and times of day, with and without a zone, from folding to the same number."""
 _DAY_US = 86_400_000_000
 _MANY = 256
-"""The least number of keys for which an array of them is worth its time."""
+"""With fewer keys than this, making an array of them does not pay."""
 _EPOCH_US = datetime.date(1970, 1, 1).toordinal() * _DAY_US
 
 
@@ -55,8 +55,8 @@ def stable_hash(key: Any) -> int:
     tuples of these.
 
     Within a `HASH_VERSION` the hash depends on the key only, with two exceptions. A time in a named zone is hashed as
-    its moment in UTC by this machine's time zone database. A number of your own class, if not whole, is hashed by that
-    class.
+    its moment in UTC, by this machine's time zone database. A number of your own class that is not whole is hashed by
+    its class.
 
     Raises:
         TypeError: the key is of another type.
@@ -102,7 +102,7 @@ def _fold_number(key: Any) -> int:
         key = key.real
     try:
         whole = int(key)
-    except (TypeError, OverflowError):  # an infinity, or a number of a user's that cannot be an int
+    except (TypeError, OverflowError):  # an infinity, or a number of a user's class that cannot become an int
         return hash(key)
     return whole if whole == key else hash(key)
 
@@ -162,11 +162,11 @@ _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
     (
         datetime.date,
         lambda key: _LOCAL ^ key.toordinal() * _DAY_US,
-    ),  # as the midnight of the day, to which NumPy's dates are equal
+    ),  # as midnight of the day, to which NumPy's dates are equal
     (datetime.time, _fold_time_of_day),
     (datetime.timedelta, _microseconds),
 )
-"""The functions that make keys of each type integers; the first that fits counts."""
+"""The functions that turn keys of each type into integers. The first type that fits counts."""
 
 
 def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]":
@@ -281,11 +281,11 @@ def _mix_array(values: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.uint64]":
 
 _ADLER = 65521
 _LONGEST = 256
-"""Longer strings are hashed one by one. Up to here, a byte and its place from the end fit into 16 bits."""
+"""Longer strings are hashed one by one. Up to this length, a byte and its position from the end fit into 16 bits."""
 
 
 def checksums(data: bytes | memoryview, lengths: "npt.NDArray[np.int64]") -> "npt.NDArray[np.uint64]":
-    """Return ``crc32 << 32 | adler32`` of each of several byte strings that lie one after the other.
+    """Return ``crc32 << 32 | adler32`` of each of several byte strings, which ``data`` has one after the other.
 
     Linear in the bytes, about 10 ns each.
 
@@ -330,8 +330,8 @@ def _of_short(values: "npt.NDArray[np.uint8]", lengths: "npt.NDArray[np.int64]")
 def _tables() -> "tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]":
     """Return two tables: contributions of bytes, and the CRC of zeros.
 
-    At ``256 * n + b``, the first has the contribution of byte b with n bytes behind it. At ``n``, the second has the
-    CRC of n zeros.
+    The first has, at ``256 * n + b``, the contribution of byte b followed by n bytes. The second has, at ``n``, the CRC
+    of n zeros.
     """
     import numpy as np
 

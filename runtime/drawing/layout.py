@@ -1,6 +1,6 @@
 """The layout of a drawing: operators in layers from top to bottom, and each scope a box.
 
-An edge moves sideways only between two layers. Edges that lead back up pass on the right.
+An edge moves sideways only between two layers. Edges that lead back up run on the right.
 
 Source: Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system structures", IEEE Transactions
 on Systems, Man, and Cybernetics 11 (1981).
@@ -19,7 +19,7 @@ Point: TypeAlias = tuple[float, float]
 Size: TypeAlias = tuple[float, float]
 
 _Node: TypeAlias = int | tuple[int, int]
-"""An item, by its place, or the lane of an edge over a layer that it passes: (number of the edge, layer)."""
+"""An item, by its place; or the lane of an edge through a layer that it crosses: (number of the edge, layer)."""
 
 _GAP = 18.0
 _LANE_WIDTH = 8.0
@@ -41,7 +41,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The points of an edge. ``around`` tells whether it leads up, on the right of the drawing."""
+    """The points of an edge. ``around`` tells whether the edge leads up, on the right of the drawing."""
 
     edge: Edge
     points: tuple[Point, ...]
@@ -50,7 +50,7 @@ class Route:
 
 @dataclass(slots=True)
 class Layout:
-    """A drawing: boxes of operators by number, boxes of scopes with outer scopes first, and routes of edges."""
+    """A drawing: boxes of operators by number, boxes of scopes, outer scopes first, and routes of edges."""
 
     size: Size
     operators: dict[int, Box] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Layout:
 def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
     """Return the layout; ``sizes`` has width and height of each operator's box.
 
-    Linear in operators, edges and the layers that edges cross, times the inputs of an operator.
+    Linear in the operators, the edges and the layers that edges cross, times the inputs of an operator.
     """
     edges, behind = outline.edges(), len(outline.operators)
     closing = {edge.operator for edge in edges if edge.goes_back}
@@ -83,7 +83,7 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
 
 
 def _gathered(edges: Sequence[Edge]) -> set[int]:
-    """Return the operators that read from later ones, and those that follow them; a drawing shows them last."""
+    """Return the operators to show last: those that read from later operators, and those after them."""
     found = {edge.operator for edge in edges if edge.is_late and edge.is_gathered}
     for edge in edges:
         if edge.source is not None and edge.source.operator in found and not edge.is_late:
@@ -93,7 +93,7 @@ def _gathered(edges: Sequence[Edge]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Lifted:
-    """An edge in the innermost scope that has both its ends: it connects two items of that scope."""
+    """An edge in the innermost scope that contains both its ends, as a connection between two items of that scope."""
 
     start: int
     end: int
@@ -104,11 +104,12 @@ class _Level:
     """A scope with its direct items.
 
     Args:
-        ranks: the rank of each operator. Forward edges lead to greater ranks, and the end of a loop has the greatest.
+        ranks: the rank of each operator. Forward edges lead to greater ranks; operators that close a loop have the
+            greatest.
         around: the outer levels, the outermost first.
 
     Attributes:
-        items: operators by number, and levels, sorted by rank; edges refer to an item by its index.
+        items: operators by number, and levels, sorted by rank. Edges refer to an item by its index.
     """
 
     size: Size
@@ -187,7 +188,6 @@ class _Level:
 
 
 def _lift(edge: Edge, source: int, start: _Level, end: _Level) -> None:
-    """Add an edge to the innermost level that has both its ends."""
     starts: tuple[_Level | int, ...] = (*start.path, source)
     ends: tuple[_Level | int, ...] = (*end.path, edge.operator)
     depth = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(start.path, end.path, strict=False)))
@@ -211,8 +211,8 @@ class _Layers:
     """Items in layers, so that every edge leads down.
 
     Args:
-        widths: the width of each item; every edge leads to a later item.
-        last: items that belong in the last layer if no edge leaves them.
+        widths: the width of each item. Every edge leads to a later item.
+        last: the items that go into the last layer if no edge leaves them.
 
     Attributes:
         rows: the nodes of each layer, from left to right.
@@ -266,7 +266,7 @@ class _Layers:
                 self._set_apart(row, [_mean(self.center[other] for other in near.get(node, (node,))) for node in row])
 
     def _set_apart(self, row: list[_Node], wished: list[float]) -> None:
-        """Place the nodes of a row in order and without overlaps, as near to the wished places as possible."""
+        """Place the nodes of a row in order and without overlaps, as near as possible to the desired places."""
         places: list[float] = []
         free = -inf
         for node, wish in zip(row, wished, strict=True):

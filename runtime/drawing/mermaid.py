@@ -23,7 +23,7 @@ def mermaid_of(outline: Outline) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text that can stand in a quoted label: special characters of Mermaid and HTML become numbers.
+    """Return a text for use in a quoted label: special characters of Mermaid and HTML become numbers.
 
     >>> escaped('say "hi" <b>')
     'say #34;hi#34; #60;b#62;'

@@ -27,10 +27,10 @@ def picture_of(outline: Outline) -> str:
 
 
 def svg_of(outline: Outline) -> str:
-    """Return the bare picture, for a page that colours its parts; empty above 2,000 operators.
+    """Return the uncoloured picture, for a page that colours its parts; empty above 2,000 operators.
 
-    Each operator has room for two lines of numbers. The attributes ``data-operator`` and ``data-edge`` have the number
-    in the `Outline`, and ``data-scope`` the path of a scope. Each part begins on a new line, as the page expects.
+    Each operator has room for two lines of numbers. The attributes ``data-operator`` and ``data-edge`` have numbers of
+    the `Outline`, ``data-scope`` the path of a scope. Each part begins on a new line, as the page expects.
     """
     return "" if len(outline.operators) > _MOST_ON_PAGE else _drawn(outline, _FOR_NUMBERS)
 

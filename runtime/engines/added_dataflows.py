@@ -1,4 +1,4 @@
-"""The dataflows that a program has added to a running job, and that run on its workers."""
+"""The dataflows that a program has added to a running job, on whose workers they run."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ J = TypeVar("J", bound="Job")
 
 
 class AddedDataflows(Generic[J]):
-    """The jobs of the dataflows that were added to one job and not dropped, by name.
+    """The jobs of dataflows that were added to one job and not dropped, by the dataflow's name.
 
     Args:
         dataflow: the name of the job's own dataflow.
@@ -37,7 +37,7 @@ class AddedDataflows(Generic[J]):
 
     @contextmanager
     def coming(self, name: str) -> Iterator[None]:
-        """Reserve a name while the block deploys the dataflow of that name; raise GraphError if it is taken."""
+        """Reserve a name while the ``with`` block deploys the dataflow; raise GraphError if the name is taken."""
         with self._naming:
             if name in {self._dataflow, *self._jobs, *self._coming}:
                 raise GraphError(
@@ -53,7 +53,7 @@ class AddedDataflows(Generic[J]):
         self._jobs[name] = job
 
     def take(self, name: str) -> J:
-        """Remove and return the job of that name; raise JobError if there is none."""
+        """Remove and return the job with that name; raise JobError if there is none."""
         job = self._jobs.pop(name, None)
         if job is None:
             has = f"it has {sorted(self._jobs)}" if self._jobs else "it has none"

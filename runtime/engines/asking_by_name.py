@@ -19,7 +19,7 @@ _AGAIN_S = 0.02
 
 
 def deadline(timeout_s: float | None) -> float:
-    """Return the monotonic time after some seconds; infinite for None."""
+    """Return the monotonic time in ``timeout_s`` seconds from now; infinite for None."""
     return math.inf if timeout_s is None else clock.monotonic() + timeout_s
 
 
@@ -52,8 +52,6 @@ class NamedAsker:
 
 
 class _RayAsking:
-    """The questions of this process to the workers of a run."""
-
     def __init__(self, job: "JobByName", run: RayRun) -> None:
         self._job = job
         self._run = run
@@ -103,5 +101,5 @@ class _RayAsking:
         if answer is not None:
             found[number] = answer
             return
-        clock.sleep(_AGAIN_S)  # it was asked by too many at once, or the epoch is not complete
+        clock.sleep(_AGAIN_S)  # too many ask it at once, or the epoch is not complete
         self.ask(worker, question)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ray import ObjectRef, ObjectRefGenerator
 
 _FETCH_TIMEOUT_S = 120.0
-"""The time within which workers have to answer, in seconds."""
+"""How long workers may take to answer, in seconds."""
 
 Kept: TypeAlias = Sequence[tuple[Time, Batch]]
 """The batches that one worker has kept, in order of arrival."""
@@ -30,9 +30,9 @@ class Captured:
 
 
 class CapturedBatches(Sequence[Captured]):
-    """The batches that ``stream.capture(name)`` has kept: worker by worker, each worker's in order of arrival.
+    """The batches that ``stream.capture(name)`` has kept: worker by worker, and of each worker in order of arrival.
 
-    It equals a list of them, and prints like one.
+    The sequence equals a list of the same items, and prints like one.
     """
 
     def __init__(self, batches: list[Captured]) -> None:
@@ -99,7 +99,7 @@ class CapturedOnWorkers(CapturedBatches):
             self._counts: list[int] = ray.get([count for _, count in calls], timeout=_FETCH_TIMEOUT_S)
         except ray.exceptions.RayError as error:
             raise self._error(error) from error
-        # The objects of this process, each on the node of its worker, remain when the job has ended.
+        # Objects that this process owns remain when the job has ended, each on the node of its worker.
         self._packed: list[ObjectRef[list[tuple[Time, Any]]]] = [packed for packed, _ in calls]
         self._fetched: list[Captured] | None = None
         self._fetching = threading.Lock()
@@ -128,8 +128,8 @@ class CapturedOnWorkers(CapturedBatches):
     def on_workers(self, make: Callable[..., Iterator[Any]], *arguments: Any) -> "list[ObjectRefGenerator]":
         """Call ``make(kept, *arguments)`` on each worker; return, by worker, the yielded values as Ray objects.
 
-        Each object belongs to this process, and is on the worker's node. Fetching the last object of a worker raises
-        the worker's error, for example that the job has ended.
+        The objects belong to this process, and are on the workers' nodes. Fetching a worker's last object raises the
+        worker's error, for example that the job has ended.
         """
         return [
             actor.over_captured.options(num_returns="streaming").remote(self._job, self._name, count, make, *arguments)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Captures:
-    """The captured batches of a job; those of a complete job move here before its workers end."""
+    """The captured batches of a job. When a job is complete, its batches move here before the workers end."""
 
     def __init__(self, job: "Job") -> None:
         self._job = job
@@ -39,7 +39,7 @@ class Captures:
         return job._fetch_captured(name)
 
     def keep(self) -> None:
-        """Fetch everything that the job has captured; the job is about to end."""
+        """Fetch everything that the job has captured, before the job ends."""
         for name in self._job.plan.captures:
             with suppress(TidewheelError):  # records that cannot be pickled, for example, cannot be read later
                 if name not in self._complete:

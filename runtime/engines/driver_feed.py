@@ -53,7 +53,7 @@ class DriverFeed(Feed):
                 life.changed.wait_for(lambda: life.has_ended or (job._link is not self.link and not life.goes_back))
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, and JobRolledBack if it has another feed by now."""
+        """Raise JobError if the job has failed or was stopped, JobRolledBack if the job now has another feed."""
         self._job._life.check_alive()
         if self.link.is_closed:
             raise JobRolledBack(

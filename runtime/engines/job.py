@@ -51,18 +51,18 @@ _LOOK_S = 0.5
 
 
 class Job(ABC):
-    """A running dataflow; use it as a ``with`` block, whose end also ends the job.
+    """A running dataflow. Use it as a ``with`` block, whose end also ends the job.
 
-    The end of the block waits until the job is complete, as `wait` does. It raises JobError if the job cannot complete:
-    an input is open in this process, a source has no end, or the job was never started. After `stop`, and after an
-    exception in the block, the job ends at once.
+    The end of the block waits until the job is complete, as `wait` does. It raises JobError if the job cannot complete,
+    because an input is open in this process, a source has no end, or the job was never started. After `stop`, and after
+    an exception in the block, the job ends at once.
     """
 
     engine: Literal["local", "ray"]
     _feed: Feed
-    """The feed that carries the inputs to the workers; each return to a snapshot replaces it."""
+    """The feed that carries the inputs to the workers. Each return to a snapshot replaces the feed."""
     _shared: Any
-    """The workers of this job, on which added dataflows run, too."""
+    """The workers of this job, which also run added dataflows."""
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: Any = None) -> None:
         self.plan = plan
@@ -92,7 +92,7 @@ class Job(ABC):
             if snapshots is not None:
                 self._remember(snapshots)
             self._deploy(description.attachments)
-            with self._lock:  # a job that goes back at this moment takes all of them with it, or none
+            with self._lock:  # a job that goes back at this moment takes all handles with it, or none
                 self._open_inputs()
             self._telemetry = telemetry_of(self, description)
             self._picture = JobPicture(self.name, description.outline(), self._done_so_far, description.telemetry)
@@ -166,11 +166,11 @@ class Job(ABC):
     ) -> None:
         """Run rounds, or wait, until ``condition()`` is true.
 
-        ``probe`` is the probe that the program waits for, if any; errors explain what holds it back.
+        If the program waits for a probe, pass its name as ``probe``: errors then explain what holds it back.
 
         Raises:
-            TimeoutError: it was not true in time.
-            JobError: it can never be true.
+            TimeoutError: the condition was not true in time.
+            JobError: the condition can never be true.
         """
 
     @abstractmethod
@@ -178,7 +178,7 @@ class Job(ABC):
 
     @abstractmethod
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
-        """Return the job's state and the reports of its workers, within about ``within_s`` seconds; from any thread.
+        """Return the job's state and the reports of its workers, within about ``within_s`` seconds; thread-safe.
 
         A worker without a new report is left out.
         """
@@ -189,18 +189,18 @@ class Job(ABC):
     # ------------------------------------------------------------------ for users
 
     def probe(self, name: str) -> ProbeHandle:
-        """Return the handle of a probe; raise JobError if there is none of that name."""
+        """Return the handle of a probe; raise JobError if there is no such probe."""
         return ProbeHandle(self, known(self.plan, "probe", name, self.plan.probes))
 
     def add(self, flow: Described, *, paused: bool = False) -> Self:
         """Run one more dataflow on the workers of this job.
 
         The returned job has its own inputs, probes, topics and statistics. A failing operator ends only its own
-        dataflow and those added to that. All added dataflows end with this job. They have no snapshots, and while they
-        exist this job does not return to one when a worker dies.
+        dataflow and the dataflows added to that. All added dataflows end with this job. They have no snapshots; while
+        any exists, the death of a worker fails this job instead of returning it to a snapshot.
 
         Args:
-            flow: the dataflow; its name differs from those of this job and its added dataflows.
+            flow: the dataflow. Its name must differ from the names of this job's dataflow and the added ones.
             paused: as for `run`.
 
         Raises:
@@ -216,7 +216,7 @@ class Job(ABC):
             job = type(self)(plan, self.workers, self.config, self._shared)
             job._host = self._host
             self._added.put(name, job._bring_up(description, paused=paused))
-        if self._life.has_ended:  # it has ended since, perhaps without this dataflow
+        if self._life.has_ended:  # the job has ended meanwhile, perhaps without this dataflow
             job._end(on_purpose=False)
             self._life.check_alive()
         return job
@@ -225,25 +225,25 @@ class Job(ABC):
         """Stop an added dataflow, and release its resources on the workers.
 
         Raises:
-            JobError: there is none of that name.
+            JobError: there is no added dataflow of that name.
         """
         self._added.take(name).stop()
 
     @property
     def dataflows(self) -> "Mapping[str, Job]":
-        """The added dataflows that were not dropped, by name."""
+        """The jobs of the added dataflows that were not dropped, by name."""
         return self._added.by_name
 
     def topic(self, name: str) -> RunningAttachment:
-        """Return the running publication of ``stream.publish(name)``; raise JobError if there is none."""
+        """Return the running publication of ``stream.publish(name)``; raise JobError if there is no such topic."""
         return self._attachments.by_name[known(self.plan, "topic", name, self._attachments.by_name)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
         """Return what holds back the frontier at a probe, topic or capture; print it, or read its ``holders``.
 
         Args:
-            probe_or_topic: a probe, or the name of a probe, topic or capture; if several have it, the first in this
-                order.
+            probe_or_topic: a probe, or the name of a probe, topic or capture. A name stands for the first of these that
+                has it.
 
         Raises:
             JobError: nothing has that name, the probe belongs to another job, or the job has failed or was stopped.
@@ -269,17 +269,17 @@ class Job(ABC):
         return replace(view.statistics(), inputs=self._feed.inputs.statistics(view.reports), topics=topics)
 
     def stop(self, *, snapshot: bool = False) -> None:
-        """End the job now and release its resources; an incomplete job is cut short. Idempotent.
+        """End the job now, complete or not, and release its resources. Idempotent.
 
-        A subscriber of a topic without a log receives the epochs that are published completely. Then its iteration
+        A subscriber of a topic without a log receives the epochs that are completely published; then its iteration
         ends.
 
         Args:
-            snapshot: whether to take a snapshot first, from which a later job continues. If that fails, the job runs
-                on.
+            snapshot: whether to take a snapshot first, from which a later job continues. If the snapshot fails, the job
+                runs on.
 
         Raises:
-            JobError, SnapshotError, TimeoutError: as `snapshot`, if one is asked for.
+            JobError, SnapshotError, TimeoutError: as for `snapshot`, with ``snapshot=True``.
         """
         if snapshot and not self._released:
             self.snapshot()
@@ -297,8 +297,8 @@ class Job(ABC):
 
         Args:
             timeout_s: in seconds; None waits without limit.
-            progress: whether to show on standard error, each second, the epoch, records, their rate, and what the job
-                waits for. By default that starts after five seconds, in a terminal or notebook.
+            progress: whether to show on standard error, each second, the epoch, the records, their rate, and what the
+                job waits for. By default this starts after five seconds, in a terminal or notebook.
 
         Raises:
             JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
@@ -310,13 +310,14 @@ class Job(ABC):
     def captured(self, name: str) -> CapturedBatches:
         """Return the batches of ``stream.capture(name)`` so far, worker by worker, in order of arrival.
 
-        It is a sequence, and equals a list. All batches of a time are there once a probe has passed it, and all batches
-        after `wait`. The batches of a complete job can also be read after its ``with`` block. On Ray the batches stay
-        in the object store of the workers' nodes until they are read.
+        The result is a sequence, and equals a list of the same items. It has all batches of a time once a probe has
+        passed the time, and all batches after `wait`. The batches of a complete job can also be read after the ``with``
+        block. On Ray, batches stay in the object store of the workers' nodes until they are read.
 
         Raises:
-            JobError: there is no capture of that name, the job has failed or was stopped before its end, or the program
-                has neither waited for the job nor looked at a probe, so that it cannot know which batches are there.
+            JobError: there is no capture of that name, or the job has failed or was stopped before its end. Also if the
+                program has neither waited for the job nor read a probe, since it could not know which batches are
+                there.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("squares")
@@ -333,23 +334,23 @@ class Job(ABC):
     def lookup(self, name: str, key: Any, *, time: int | None = None, timeout_s: float | None = 10.0) -> LookedUp:
         """Return the values of a key, or of several, in a collection at one complete epoch.
 
-        The dataflow has called ``collection.lookup(name)``. The workers that own the keys answer between two steps,
-        also in an idle dataflow. On Ray any thread may ask. A later call never returns an earlier epoch, unless
-        ``time`` says so or the job has returned to a snapshot.
+        The dataflow must have called ``collection.lookup(name)``. The workers that own the keys answer between two
+        steps, also in an idle dataflow. On Ray this is thread-safe. The epochs of successive calls never decrease,
+        unless you pass ``time`` or the job has returned to a snapshot.
 
         Args:
             name: the name of the look-ups.
             key: a key, or a list of keys.
             time: the epoch; the call waits until it is complete. By default the newest complete epoch; the call waits
-                for a first one. Workers keep no older epoch, except for waiting calls.
+                until there is one. Workers keep no older epochs, except for waiting calls.
             timeout_s: in seconds; None waits as long as the job lives.
 
         Raises:
-            JobError: there are no look-ups of that name, a key cannot be hashed, the epoch is not kept, or the job is
-                paused, has failed or was stopped. The local engine raises it also if it has no work left and the epoch
-                is incomplete.
-            JobRolledBack: the job has returned to a snapshot, and the program has to send something again.
-            TimeoutError: there is no answer within ``timeout_s`` seconds.
+            JobError: there are no look-ups of that name, a key cannot be hashed, the epoch is no longer kept, or the
+                job is paused, has failed or was stopped. On the local engine also if no work is left and the epoch is
+                incomplete.
+            JobRolledBack: the job has returned to a snapshot, and the program must send batches again.
+            TimeoutError: no answer came within ``timeout_s`` seconds.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("prices")
@@ -363,14 +364,14 @@ class Job(ABC):
         return self._lookups.look_up(name, key, time, timeout_s)
 
     def input(self, name: str) -> InputHandle:
-        """Return the first handle of an input; raise JobError if there is none of that name."""
+        """Return the first handle of an input; raise JobError if there is no such input."""
         return self._handles.by_input[known(self.plan, "input", name, self._handles.by_input)]
 
     def handles(self, name: str) -> list[InputHandle]:
         """Return the open handles of an input in this process.
 
-        When a job has returned to a snapshot, in the same run or a later one, the driver has all open handles, also
-        those that it had passed to other processes.
+        When a job has returned to a snapshot, in the same run or a later one, the driver has all open handles,
+        including those that it had passed to other processes.
 
         Raises:
             JobError: there is no input of that name.
@@ -383,7 +384,7 @@ class Job(ABC):
 
         Raises:
             JobError: the job has no ``snapshots=``, has failed or was stopped.
-            SnapshotError: the snapshot cannot be taken or written; the message says why.
+            SnapshotError: the snapshot could not be taken or written; the message says why.
             TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
         """
         self._life.check_alive()
@@ -517,7 +518,7 @@ class Job(ABC):
 def end_with_program(ended: "weakref.ref[Job]") -> None:
     """End a job because its program ends, and log which work is lost.
 
-    This must happen before Ray disconnects, which would fail the job.
+    Call this before Ray disconnects, since a disconnection would fail the job.
     """
     job = ended()
     if job is not None and not job._life.has_ended:
@@ -532,7 +533,7 @@ def end_with_program(ended: "weakref.ref[Job]") -> None:
 
 
 def known(plan: Plan, kind: str, name: str, names: Mapping[str, Any]) -> str:
-    """Return ``name`` if it is one of ``names``; else raise JobError with the names that exist."""
+    """Return ``name`` if ``names`` has it; otherwise raise JobError with the names that exist."""
     if name not in names:
         raise JobError(f"dataflow {plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
     return name

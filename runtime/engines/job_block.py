@@ -1,7 +1,7 @@
-"""The wait for the end of a job, also at the end of its ``with`` block.
+"""Waits for the end of a job, also at the end of its ``with`` block.
 
-The end of the block waits until the job is complete. It raises if the program would have to act first, and it raises
-the error that has ended the job. So if a block ends without exception, no work is lost.
+The end of the block waits until the job is complete. It raises if the program would have to act first, or if an error
+has ended the job. So if a block ends without exception, no work is lost.
 """
 
 import logging
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _WARNS_AFTER_S = 1.0
-"""The time that `Job.wait` waits before it warns of open inputs, in seconds. A job that fails earlier does not warn."""
+"""`Job.wait` warns of open inputs after this many seconds, so that a job that fails early does not warn."""
 _BLOCK_WARNS_AFTER_S = 10.0
-"""The time that the end of a block waits before it warns that it may wait for ever, in seconds."""
+"""The end of a block warns after this many seconds that it may wait for ever."""
 
 
 def wait(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
@@ -77,7 +77,7 @@ def _family(job: "Job") -> "Iterator[Job]":
 
 
 def _check_can_complete(job: "Job") -> None:
-    """Raise JobError if only this program can complete the job, and JobRolledBack as `Job.wait` does."""
+    """Raise JobError if only this program could complete the job; raise JobRolledBack as `Job.wait` does."""
     job._feed.wait_until_usable()
     job._handles.tell_of(job._handles.missed(job._feed))
     endless = " and ".join(map(repr, job.plan.endless))
@@ -97,7 +97,7 @@ def _check_can_complete(job: "Job") -> None:
 
 
 def _warn_of_long_wait(job: "Job") -> None:
-    """Warn that the end of the block waits for sources or other processes, perhaps without end."""
+    """Warn that the end of the block waits for sources or other processes, perhaps for ever."""
     fed = [f"handles of input {name!r} elsewhere" for name, one in job._feed.inputs.items() if one.handed_over]
     reports = job._look(_WARNS_AFTER_S)[1] if fed else ()
     if not any(isinstance(report, WorkerReport) and report.feeders for report in reports):
@@ -116,7 +116,7 @@ def _warn_of_long_wait(job: "Job") -> None:
 
 
 def raise_failure(job: "Job") -> None:
-    """Raise the error that has ended a dataflow or an added one, unless it is an interrupt."""
+    """Raise the error that has ended a dataflow, or one added to it, unless that is an interrupt."""
     if job._life.error is not None and not job._life.is_interrupted:
         raise job._life.error
     for added in job._added:

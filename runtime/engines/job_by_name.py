@@ -1,8 +1,8 @@
-"""A running job as any process of its cluster has it by name: its inboxes and its look-ups.
+"""A running job as any process of its cluster can use it by name: its inboxes and look-ups.
 
-All calls are Ray's, to the actors of the workers, so a caller belongs to the cluster. A job that returns to a snapshot
-begins another run, with the same workers or others: the calls of the one before are refused, and the job is looked for
-again.
+All calls are Ray calls to the actors of the workers, so callers belong to the cluster. A job that returns to a snapshot
+begins another run, with the same workers or others. Workers refuse calls for an earlier run; the caller then finds the
+job anew.
 """
 
 import threading
@@ -32,20 +32,20 @@ _AGAIN_S = 0.2
 _FULL_AGAIN_S = 0.02
 _SAVED_AGAIN_S = 0.1
 _GONE_S = 20.0
-"""How long a job that keeps snapshots may have no workers before it has ended, in seconds."""
+"""A job that keeps snapshots counts as ended after this many seconds without workers."""
 
 
 def job(name: str, *, timeout_s: float | None = 10.0) -> "JobByName":
-    """Return a running job, from any process of its Ray cluster; for a local job, from its own process.
+    """Return a running job: in any process of its Ray cluster, or a local job in its own process.
 
     A process outside of a cluster connects as `subscribe` does.
 
     Args:
         name: the name of the job, or of its dataflow if only one job runs it.
-        timeout_s: how long to wait until it runs, in seconds; None waits forever.
+        timeout_s: how many seconds to wait until the job runs; None waits forever.
 
     Raises:
-        JobError: no job of that name, or more than one, runs in time; the message has the names of those that do.
+        JobError: at the timeout, no job of that name runs, or more than one; the message has the names of running jobs.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("rates")
@@ -72,7 +72,7 @@ def job(name: str, *, timeout_s: float | None = 10.0) -> "JobByName":
 
 
 def jobs_with_lookup(job: str | None, name: str) -> tuple[dict[str, "JobByName"], list[str]]:
-    """Return the running jobs that have look-ups of a name, by their own names; and the look-ups that there are.
+    """Return the running jobs with look-ups of that name, by the jobs' names; and the names of all look-ups.
 
     Args:
         job: the name of a job or dataflow; None for any.
@@ -104,8 +104,8 @@ def jobs_with_lookup(job: str | None, name: str) -> tuple[dict[str, "JobByName"]
 class JobByName:
     """A running job that another process has started; see `tidewheel.job`. Thread-safe.
 
-    It stands for this job only: once that has ended, each call raises JobError. It follows the job when it returns to a
-    snapshot, and to other workers.
+    The object stands for this job only: once the job has ended, each call raises JobError. It follows a job that
+    returns to a snapshot, even to other workers.
 
     Attributes:
         name: the name of the job.
@@ -121,7 +121,7 @@ class JobByName:
         self._lookups = LookUps(NamedAsker(self))
 
     def input(self, name: str) -> "InputByName":
-        """Return an inbox, ``flow.inbox(name)``; raise JobError if there is none of that name."""
+        """Return the inbox made by ``flow.inbox(name)``; raise JobError if there is none."""
         inboxes = self._parts.inboxes
         if name not in inboxes:
             by_handles = (
@@ -151,8 +151,8 @@ class JobByName:
         """Return the present run; wait while the job may be returning to a snapshot.
 
         Raises:
-            JobError: it has ended.
-            TimeoutError: it is not decided in time.
+            JobError: the job has ended.
+            TimeoutError: it is still undecided whether the job returns.
         """
         ends = min(until, clock.monotonic() + _GONE_S)
         while True:
@@ -181,7 +181,7 @@ class JobByName:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Records that were sent to an inbox, and that their worker has in memory."""
+    """Records that were sent to an inbox; a worker has them in memory."""
 
     job: JobByName = field(repr=False)
     input: str
@@ -196,9 +196,9 @@ class Sent:
         The job takes snapshots by its own clock.
 
         Raises:
-            JobRolledBack: the job has returned to a snapshot without them, or has ended: send them again, with the same
-                key if it may have had them.
-            TimeoutError: there is no such snapshot within ``timeout_s`` seconds.
+            JobRolledBack: the job has returned to a snapshot without the records, or has ended. Send them again, with
+                the same key if the job may have received them.
+            TimeoutError: no snapshot has had the records within ``timeout_s`` seconds.
         """
         until = deadline(timeout_s)
         while not self.is_saved():
@@ -207,11 +207,11 @@ class Sent:
             clock.sleep(min(_SAVED_AGAIN_S, max(0.0, until - clock.monotonic())))
 
     def is_saved(self) -> bool:
-        """Tell whether a snapshot has the records; raises JobRolledBack as `wait_until_saved` does."""
+        """Tell whether a snapshot has the records; raise JobRolledBack as `wait_until_saved` does."""
         return self._saved_there() >= self.number
 
     def _saved_there(self) -> int:
-        """Return how many of the postings of the input at its worker a snapshot has."""
+        """Return how many of the postings that this worker received for the input are in a snapshot."""
         try:
             return self._run.saved(self.worker, self.input)
         except RunEndedError as ended:
@@ -223,7 +223,7 @@ class Sent:
 
 
 class InputByName:
-    """An inbox of a running job, in any process; see `JobByName.input`. Thread-safe, and nothing has to be closed."""
+    """An inbox of a running job, in any process; see `JobByName.input`. Thread-safe; needs no closing."""
 
     def __init__(self, job: JobByName, name: str) -> None:
         self.job = job
@@ -233,22 +233,24 @@ class InputByName:
     def send(self, batch: Any, *, key: str | None = None, timeout_s: float | None = 10.0) -> Sent:
         """Send records, all of them or none; return once a worker has them in memory.
 
-        They come into an epoch of the worker's choice, together. Batches of one process may overtake each other. If the
-        job returns to a snapshot, those that no snapshot has are gone: `Sent.wait_until_saved` says so.
+        The worker chooses the epoch, which is the same for all records of a call. Batches of one process may overtake
+        each other. If the job returns to a snapshot, records that are not in it are gone: `Sent.wait_until_saved`
+        raises then.
 
         Args:
             batch: a list, Arrow table, record batch or NumPy array.
-            key: counts the records once, however often and by whomever they are sent with it, for a day. With a key
-                this sends again by itself when a worker dies. Up to 200 characters.
-            timeout_s: how long to wait while the inbox is full or the job returns to a snapshot, in seconds; None waits
-                as long as the job lives.
+            key: for a day, records with this key count once, however often and by whomever they are sent. With a key,
+                `send` repeats itself when a worker dies. Up to 200 characters.
+            timeout_s: how many seconds to wait while the inbox is full or the job returns to a snapshot; None waits as
+                long as the job lives.
 
         Raises:
-            TypeError: the records are of another type than the inbox's, or the key is no such text.
-            WouldBlock: the inbox stayed full; nothing was sent.
-            JobRolledBack: the worker has died meanwhile, and without a key it is not known whether it had the records.
+            TypeError: the records do not have the inbox's type, or the key is not such a text.
+            WouldBlock: the inbox was full until the timeout; nothing was sent.
+            JobRolledBack: the worker has died, and without a key it is unknown whether the records had arrived.
             JobError: the job has ended.
-            TimeoutError: the worker did not answer, or the job did not come back, in time. The records may be sent.
+            TimeoutError: the worker did not answer in time, or the job did not return to a snapshot in time. The
+                records may have been sent.
         """
         check_key(key)
         return self._send(Posting(batch, key), timeout_s)

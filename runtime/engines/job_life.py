@@ -12,8 +12,8 @@ class JobLife:
 
     Attributes:
         changed: notified when the state changes, and when workers report.
-        is_stopped: whether the program has stopped it or left its ``with`` block.
-        is_interrupted: whether an interrupt, such as Ctrl-C, has ended it; the interrupt also ends the program.
+        is_stopped: whether the program has stopped the job or left its ``with`` block.
+        is_interrupted: whether an interrupt, such as Ctrl-C, has ended the job; it also ends the program.
     """
 
     def __init__(self, job: str) -> None:
@@ -38,7 +38,7 @@ class JobLife:
             raise JobError(f"job {self._job!r} was stopped: use it inside its with block")
 
     def fail(self, error: TidewheelError) -> bool:
-        """Record why the job has failed; return False if it had ended before."""
+        """Record why the job has failed; return False if the job had already ended."""
         with self.changed:
             if self.has_ended:
                 return False

@@ -1,4 +1,4 @@
-"""The workers of a running job, as another process calls them, until the job ends or returns to a snapshot."""
+"""The workers of a running job, as other processes call them, until the job ends or returns to a snapshot."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ class RunEndedError(Exception):
     """A run of the job has ended.
 
     Attributes:
-        is_refused: whether the call had no effect; else that is not known.
+        is_refused: whether the call surely had no effect; if False, that is unknown.
     """
 
     def __init__(self, reason: str, *, is_refused: bool) -> None:
@@ -35,26 +35,24 @@ class RunEndedError(Exception):
 
 
 class JobRun(Protocol):
-    """The workers of a job until it ends or returns to a snapshot."""
-
     @property
     def workers(self) -> int:
         """The number of workers."""
 
     @property
     def parts(self) -> JobParts:
-        """What others reach by name."""
+        """The names in the job that other processes may use."""
 
     def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
         """Leave postings at the door of an inbox on a worker.
 
         Raises:
             RunEndedError: the run has ended.
-            TimeoutError: the worker did not answer in time, so what became of the postings is not known.
+            TimeoutError: the worker did not answer in time, so the outcome is unknown.
         """
 
     def saved(self, worker: int, name: str) -> int:
-        """Return how many postings at a door a snapshot has; raise RunEndedError if the run has ended."""
+        """Return how many postings at a door are in a snapshot; raise RunEndedError if the run has ended."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +83,7 @@ class RayRun:
 
 @contextmanager
 def ended_runs(job: str, worker: int) -> Iterator[None]:
-    """Raise RunEndedError in place of Ray's errors, and TimeoutError for a late answer."""
+    """Raise RunEndedError instead of Ray's errors, and TimeoutError for a late answer."""
     import ray
 
     where = f"worker {worker} of job {job!r}"
@@ -126,7 +124,7 @@ class LocalRun:
 
 
 def find_run(name: str) -> tuple[RunningJob, JobRun]:
-    """Return a running job of this process or of the cluster, and its workers; raise JobError for none, or several."""
+    """Return a running job of this process or the cluster, and its workers; raise JobError if none or several match."""
     here = running_here()
     if len(jobs_named(here, name)) == 1:
         one = find_job(here, name)

@@ -30,9 +30,9 @@ class LocalFeed(Feed):
         self._job._life.check_alive()
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Add an envelope to the next round. Its size is 0, since it is not pickled."""
+        """Add an envelope to the next round. Return the size 0, since the envelope is not pickled."""
         with self.lock:
-            # As on Ray, which pickles it, the driver may use its list or array again.
+            # As on Ray, which pickles the batch, the driver may reuse its list or array.
             copies = [msgspec.structs.replace(said, batch=copy_of(said.batch)) for said in envelope.commands]
             self._job._in_flight[worker].append(msgspec.structs.replace(envelope, commands=copies))
             self.note_sent(worker, envelope)
@@ -63,7 +63,7 @@ class LocalFeed(Feed):
             has_run = job._run_round() or rounds.sleep(until if deadline is None else min(until, deadline))
             if condition():
                 return Admission.ROOM
-            # Other dataflows may feed this one, or go on for ever.
+            # Other dataflows may feed this dataflow, or go on for ever.
             if not has_run or (job._is_at_rest and time.monotonic() - rests_since > _QUIET_S):
                 return Admission.LET_IN
         return Admission.ROOM  # only memory is the limit: nothing runs while a job is paused, or an operator sends

@@ -1,4 +1,4 @@
-"""The local engine: any number of workers in this process, without threads or Ray. Every run is the same."""
+"""The local engine: any number of workers in this process, without threads or Ray. All runs are the same."""
 
 import atexit
 import threading
@@ -64,17 +64,19 @@ class LocalRounds:
         return any(member.stepping is not None and member._thread == here for member in self._members.copy())
 
     def run(self) -> bool:
-        """Run every dataflow one round; return False if there was no work."""
+        """Run one round of every dataflow; return False if there was no work."""
         with self.lock:
             have_run = [member._run_own_round() for member in self._members.copy()]
             self._answer()
         return any(have_run)
 
     def between(self, call: Callable[[], Answer], within_s: float) -> Answer | None:
-        """Return ``call()``, made between two rounds; None if the present round takes longer than ``within_s``.
+        """Return the result of ``call()``, made between two rounds.
 
-        This is for a thread that runs no rounds. The thread that runs them makes the call, since it hardly ever
-        releases a lock between rounds.
+        None if the present round takes longer than ``within_s``.
+
+        Use this on threads that run no rounds. The thread that runs rounds makes the call, since it hardly ever
+        releases its lock between them.
         """
         answer: Future[Answer] = Future()
         self._asked.append((call, answer))
@@ -101,7 +103,7 @@ class LocalRounds:
     def sleep(self, deadline: float | None) -> bool:
         """Wait until the clock or another thread schedules an operator, or until a monotonic deadline.
 
-        Return False at once if neither will schedule one.
+        Return False at once if neither will schedule an operator.
         """
         awake: SimpleQueue[None] = SimpleQueue()  # Ctrl-C amid the wait for a threading.Event can be a RuntimeError
         self._sleepers.append(awake)
@@ -128,7 +130,7 @@ class LocalRounds:
 class LocalJob(Job):
     """Runs the workers in turn, one step each, whenever the driver waits or reads a subscription.
 
-    If the driver waits and no work is left, it raises at once and does not hang.
+    If the driver waits and no work is left, it raises at once instead of hanging.
     """
 
     engine = "local"
@@ -186,7 +188,7 @@ class LocalJob(Job):
     # ------------------------------------------------------------------ rounds
 
     def run_round(self) -> bool:
-        """Deliver messages and run one step of each worker, of this and the other dataflows.
+        """Deliver messages, and run one step of each worker of this dataflow and the others.
 
         Return False if there was no work.
 
@@ -241,7 +243,7 @@ class LocalJob(Job):
         return True
 
     def _take_awaited_snapshot(self) -> bool:
-        """If a sink waits for a snapshot and no other work is left, begin one; return whether it did."""
+        """If a sink waits for a snapshot and no other work is left, begin a snapshot; return whether one has begun."""
         snapshots = self._snapshots
         if snapshots is None or not self._life.has_started:
             return False
@@ -294,7 +296,7 @@ class LocalJob(Job):
         return None if not self._life.has_started or not left_s else min(left_s)
 
     def _let_sources_go_on(self) -> bool:
-        """If no other work is left, let waiting sources send more; return whether that helps."""
+        """If no other work is left, let waiting sources send more; return whether there is work now."""
         released = [core.release() for core in self._cores if core.flow.is_held]
         return any(released)
 

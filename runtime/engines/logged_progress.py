@@ -11,7 +11,7 @@ _EVERY_S = 60.0
 
 
 class LoggedProgress:
-    """Logs the progress of a job if it has moved: often in its first minute, later once a minute."""
+    """Logs the progress of a job when it has changed: often in the first minute, later once a minute."""
 
     def __init__(self, job: str, describe: Callable[[], str]) -> None:
         self._job = job

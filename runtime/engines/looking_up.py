@@ -26,8 +26,8 @@ class LookedUp:
     """The values of some keys of a collection at one epoch.
 
     Attributes:
-        time: the epoch; None for the final state, once the collection has ended.
-        counts: for each key, its values with their counts, none of which is 0.
+        time: the epoch; None for the final state, after the collection has ended.
+        counts: for each key, its values with their counts; no count is 0.
     """
 
     time: int | None
@@ -35,11 +35,11 @@ class LookedUp:
 
     @property
     def values(self) -> list[Any]:
-        """The values of all keys in no particular order, each as often as its count."""
+        """The values of all keys in any order, each as often as its count."""
         return [value for key in self.counts for value in self[key]]
 
     def __getitem__(self, key: Any) -> list[Any]:
-        """Return the values of a key in no particular order, each as often as its count."""
+        """Return the values of a key in any order, each as often as its count."""
         return [value for value, count in self.counts[key].items() for _ in range(count)]
 
 
@@ -48,43 +48,43 @@ class HasGoneBackError(Exception):
 
 
 class AskedRun(Protocol):
-    """The workers of a job until it returns to a snapshot, as one process asks them."""
+    """The workers of a job, as one process asks them, until the job returns to a snapshot."""
 
     def ask(self, worker: int, question: Question) -> None:
-        """Ask a worker something; raise HasGoneBackError if the run has ended."""
+        """Send a worker a question; raise HasGoneBackError if the run has ended."""
 
     def withdraw(self, worker: int, question: Question) -> None:
-        """Expect no answer any more, and let the worker forget the question."""
+        """No longer expect an answer, and let the worker forget the question."""
 
     def answers(self, numbers: Collection[int], what: str, left_s: float | None, name: str) -> Sequence[Answer]:
         """Wait for the answers to all questions.
 
         Raises:
             HasGoneBackError: the run has ended.
-            TimeoutError: they did not come in ``left_s`` seconds.
+            TimeoutError: an answer did not come within ``left_s`` seconds.
         """
 
 
 class Asker(Protocol):
-    """A job as a process sees it that looks up keys."""
+    """A job, for a process that looks up keys in it."""
 
     @property
     def workers(self) -> int:
         """The number of workers."""
 
     def operator(self, name: str) -> int:
-        """Return the operator of look-ups; raise JobError if there are none of that name."""
+        """Return the number of the operator of look-ups; raise JobError if there are none of that name."""
 
     def run(self, gone: AskedRun | None, left_s: float | None) -> AskedRun:
-        """Return the present run, once it is not ``gone``."""
+        """Return the present run; if that is ``gone``, wait for the next run."""
 
 
 class LookUps:
-    """The look-ups of one process in a job: its numbered questions, and the epochs that it has read."""
+    """The look-ups of one process in a job: their numbered questions, and the epochs already read."""
 
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
-        self.numbers = count(secrets.randbits(_NUMBER_BITS))  # several processes ask the same workers
+        self.numbers = count(secrets.randbits(_NUMBER_BITS))  # since several processes ask the same workers
         self._lock = threading.Lock()
         self._read: dict[str, tuple[AskedRun, int]] = {}
 
@@ -112,7 +112,7 @@ class LookUps:
 
 
 class LookUp:
-    """One look-up; `tidewheel.runtime.messages.questions` says how several workers answer for the same time.
+    """One look-up. `tidewheel.runtime.messages.questions` says how several workers answer for the same time.
 
     Args:
         keys: the keys that each worker owns.
@@ -202,7 +202,7 @@ class LookUp:
 
 
 class DriverAsker:
-    """A job as its driver asks it, over its feed."""
+    """A job, for look-ups by its driver over the job's feed."""
 
     def __init__(self, job: "Job") -> None:
         self._job = job
@@ -227,7 +227,7 @@ class DriverAsker:
         job = self._job
         before = gone.feed if isinstance(gone, _FeedRun) else None
         job._wait_for(lambda: not job._life.goes_back and job._feed is not before, "the return to a snapshot", left_s)
-        with self._lock:  # one object for each feed, by which the epochs are known that were read
+        with self._lock:  # one object for each feed, as the key of the epochs that were read
             if self._present is None or self._present.feed is not job._feed:
                 self._present = _FeedRun(job, job._feed)
             return self._present

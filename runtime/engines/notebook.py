@@ -1,4 +1,4 @@
-"""A job in a notebook: a live view, made from its telemetry, or a picture if the view's library is not installed."""
+"""A job in a notebook: a live view of its telemetry, or a picture if the view's library is not installed."""
 
 import logging
 import threading
@@ -31,7 +31,7 @@ Figures: TypeAlias = Mapping[str, OperatorStatistics]
 
 
 def show_view(telemetry: Telemetry | None, job: str, chosen: tuple[str, str] = ("none", "")) -> bool:
-    """Show a live view of a job in the running cell; return False if there can be none."""
+    """Show a live view of a job in the running cell; return False if that is impossible."""
     view = None if telemetry is None else telemetry.view(job, chosen)
     if view is None:
         return False
@@ -43,8 +43,8 @@ class JobPicture:
     """The picture of a job with each operator's figures.
 
     Args:
-        look: a method of the job, weakly referenced, that returns the state and the figures. If it returns no figures,
-            the last ones stay.
+        look: a weakly referenced method of the job that returns the state and the figures. If it returns no figures,
+            the last figures stay.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class JobPicture:
         return replace(explanation, show_live=view)
 
     def show_live(self) -> None:
-        """Show the job in the cell until it ends: as a live view or, each second, as a picture."""
+        """Show the job in the cell until it ends: as a live view, or as a picture that is renewed each second."""
         drawn = self.html()
         if self._state in _FINAL:
             NotebookCell().show({"text/html": drawn})

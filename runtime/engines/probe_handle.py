@@ -16,7 +16,7 @@ class ProbeHandle:
 
     Attributes:
         name: the name of the probe.
-        job: its job.
+        job: the job of the probe.
     """
 
     def __init__(self, job: "Job", name: str) -> None:
@@ -48,8 +48,8 @@ class ProbeHandle:
 
         Raises:
             TimeoutError: the time was not reached in ``timeout_s`` seconds.
-            JobError: the job failed, was stopped, or (on the local engine) has no work left; or ``time`` is no time of
-                the stream.
+            JobError: the job has failed, was stopped, or (on the local engine) has no work left; or ``time`` is not a
+                time of the stream.
         """
         self._checked(time)
         self.job._wait_for(
@@ -59,7 +59,7 @@ class ProbeHandle:
     def advances(self, timeout_s: float | None = None) -> Iterator[Antichain]:
         """Yield the frontier now and after each move, until it is empty because the stream has ended.
 
-        One move may pass several times.
+        One move may skip times.
 
         Args:
             timeout_s: in seconds, for each move; None waits as long as the job lives.

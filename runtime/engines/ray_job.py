@@ -39,17 +39,17 @@ from tidewheel.transport.unpicklable_part import way_to_unpicklable
 _LOGGER = logging.getLogger(__name__)
 _TOLD_S = 10.0
 _LEAST_READ_PER_S = 4 << 20
-"""The least rate, in bytes per second, at which workers read a snapshot and build operators with it."""
+"""The assumed least rate, in bytes per second, at which workers read a snapshot and build operators from it."""
 
 _SILENT_S = 5.0
-"""The time that a wait for a probe may take before a warning names the open inputs, in seconds."""
+"""After a wait of this many seconds for a probe, a warning names the open inputs."""
 
 
 class RayJob(Job):
     """Runs the dataflow on Ray actors, one for each worker; see `RayWorkers`.
 
     Args:
-        shared: the workers of another job, to run on them; None makes new ones.
+        shared: the workers of another job, on which to run; None makes new workers.
     """
 
     engine = "ray"
@@ -116,7 +116,7 @@ class RayJob(Job):
         )
         feed = DriverFeed(self, address)
         if self._link is not None:
-            feed.go_on_from(self._feed)  # now, as the job may have to go back once more before it is deployed
+            feed.go_on_from(self._feed)  # now, since the job may have to go back once more before it is deployed
         self._feed, self._link = feed, feed.link
         if self._recovery is not None:
             self._workers.host(self)  # from now on, the death of a worker is reported, and deploys the job again
@@ -227,7 +227,7 @@ class RayJob(Job):
 
     @property
     def is_complete(self) -> bool:
-        """True if every worker is complete, and no attachment still needs the job to return to a snapshot."""
+        """True if every worker is complete and no attachment needs the job any more."""
         is_idle = self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
         return is_idle and self._attachments.have_ended
 

@@ -28,16 +28,16 @@ _OTHERS_TIMEOUT_S = 1.0
 
 
 class RayWorkers:
-    """Actors, one for each worker, on nodes that `Placement` chooses, and a thread that watches them.
+    """The workers' actors, on nodes that `Placement` chooses, and a thread that watches them.
 
     They end when they are released, or when this process dies. By default they reserve no resources, so a job never
-    waits for some.
+    waits for resources.
 
     Attributes:
-        is_ending: whether they are about to be released, so that no dataflow needs to be dropped first.
+        is_ending: whether the workers are about to be released, so that no dataflow needs to be dropped first.
 
     Raises:
-        JobError: no nodes have room for them.
+        JobError: no nodes have room for the workers.
     """
 
     def __init__(self, job: str, operators: int, count: int, config: RuntimeConfig) -> None:
@@ -81,9 +81,10 @@ class RayWorkers:
     def come_up(self) -> None:
         """Wait until the processes of the workers run, and watch them from then on.
 
-        Raise JobError if one does not start. A process that replaces another on its node waits until the other has
-        ended. Ray calls an actor dead before its process has ended, and until then that process could connect to a
-        publisher and publish.
+        Raise JobError if one does not start.
+
+        A process that replaces another on its node waits until that has ended. Ray calls an actor dead before its
+        process has ended; until then, the process could still connect to a publisher and publish.
         """
         found: list[Process] = self.call(self._job, "process", [(before,) for before in self._replaced])
         self._processes, self.pids = [*found], [process.pid for process in found]
@@ -127,7 +128,7 @@ class RayWorkers:
                 self._replaced[worker] = None
             return self._made(worker)
 
-        # The name of an actor is free once Ray knows that it has died.
+        # An actor's name is free once Ray knows that the actor has died.
         within_s = min(self._config.deploy_timeout_s, threading.TIMEOUT_MAX)
         again = Retry(within_s=within_s, first_pause_s=_CHECK_S / 10, factor=1.0, on=ValueError)
         self.actors[worker] = again.call(made)
@@ -135,10 +136,10 @@ class RayWorkers:
     def call(
         self, job: str, method: str, arguments: Sequence[tuple[Any, ...]], by: float | None = None, *, reads: str = ""
     ) -> list[Any]:
-        """Call a method of every worker; return the results, or raise the first failure at once.
+        """Call a method of every worker; return the results. Raises the first failure at once.
 
         Raises:
-            JobError, GraphError: a worker has raised this error, has not answered in time, or has died.
+            JobError, GraphError: a worker has raised such an error, has not answered in time, or has died.
         """
         import ray
 
@@ -262,7 +263,7 @@ class RayWorkers:
                 job._life.changed.notify_all()
 
     def fail(self, job: Job, error: Exception) -> None:
-        """Fail a job; if a worker's death is the cause, fail all jobs on the workers. Thread-safe."""
+        """Fail a job, or all jobs on the workers if the cause is a worker's death; thread-safe."""
         cause = error if isinstance(error, TidewheelError) else JobError(f"job {job.name!r} failed: {error!r}")
         try:
             death = self._watch.death_behind(cause)

@@ -1,4 +1,4 @@
-"""The recovery of a Ray job: after a worker's death it returns to its last snapshot with a new worker."""
+"""The recovery of a Ray job after a worker's death."""
 
 import logging
 import threading
@@ -26,10 +26,10 @@ class Recovery:
     """Replaces dead workers of a job, and returns all workers to the last snapshot.
 
     Two other deaths cause the same return. If a feeder in another process dies, some of its records may be missing;
-    afterwards the driver has the feeder's handles. If a publisher dies, Ray starts it again.
+    after the return, the driver has the feeder's handles. If a publisher dies, Ray restarts it.
 
-    The first attempt begins at once, and each pause before a further one is twice as long. After ten minutes without
-    failure the count starts again.
+    The first attempt begins at once. Each pause before a further attempt is twice as long as the last. After ten
+    minutes without failure the count starts again.
     """
 
     def __init__(self, job: "RayJob", snapshots: JobSnapshots) -> None:
@@ -48,10 +48,10 @@ class Recovery:
         return self._snapshots.restarts > 0
 
     def takes_on(self, error: TidewheelError) -> bool:
-        """Begin to recover from an error, on a thread; return False if the job has to fail.
+        """Begin to recover from an error, on a thread; return False if the job must fail.
 
-        It has to fail if an operator has failed, after too many attempts, or while it has added dataflows, which have
-        no snapshots.
+        The job must fail if an operator has failed, after too many attempts, or while it has added dataflows, which
+        have no snapshots.
         """
         if not _is_death(error):
             return False
@@ -87,7 +87,7 @@ class Recovery:
             self._meanwhile = None
 
     def bring_up(self, deploy: Callable[[], None]) -> None:
-        """Deploy the job on this thread; if a worker dies meanwhile, recover as often as allowed.
+        """Deploy the job on this thread. If a worker dies meanwhile, recover as often as is allowed.
 
         Raises:
             TidewheelError: the deployment failed, or the job has failed during it.

@@ -24,29 +24,28 @@ def run(
     snapshots: Snapshots | None = None,
     page: bool = False,
 ) -> Job:
-    """Deploy a dataflow and let it run.
+    """Deploy a dataflow and run it.
 
     Args:
-        flow: the dataflow; it may be run several times.
+        flow: the dataflow. You may run it several times.
         workers: the number of workers that share the records, at most 1,024; each runs every operator.
-        engine: ``"ray"`` hosts each worker in a Ray actor. The cluster is the one that this process is connected to,
-            else that of RAY_ADDRESS, else that of ``ray start`` on this machine, else a new one that ends with this
-            process. The log names it. ``"local"`` runs all workers in this process whenever the driver waits, in the
-            same way every time.
-        paused: whether to deploy only, so that subscribers can connect before the first record; `Job.start` lets it
-            run.
+        engine: ``"ray"`` hosts each worker in a Ray actor. The cluster is this process's, else that of RAY_ADDRESS,
+            else that of ``ray start`` on this machine, else a new one that ends with this process; the log names it.
+            ``"local"`` runs all workers in this process whenever the driver waits, in the same order in every run.
+        paused: whether only to deploy the job, so that subscribers can connect before the first record; `Job.start`
+            then runs it.
         config: limits, deadlines and transports; by default those of the environment.
-        snapshots: where the job keeps snapshots; it continues from the last one, if any.
-        page: whether to serve a live page of this process's jobs, with the extra ``gateway``; its address goes to
-            standard error.
+        snapshots: where the job keeps snapshots. The job continues from the last snapshot, if there is one.
+        page: whether to serve a live page of this process's jobs, and write its address to standard error. Needs the
+            extra ``gateway``.
 
     Raises:
-        GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an
-            operator that cannot be pickled.
+        GraphError: the dataflow is wrong: a feedback is not connected, a cycle does not advance time, or an operator
+            cannot be pickled.
         ConfigError: a setting, here or in the environment, is wrong.
         JobError: deployment failed, or no cluster answers at the address, which the message names.
-        SnapshotError: another job uses the folder of snapshots, it cannot be read, or its last snapshot does not fit
-            the dataflow.
+        SnapshotError: another job uses the folder of snapshots, the folder cannot be read, or the last snapshot does
+            not fit the dataflow.
         GatewayError: the libraries of the page are not installed.
     """
     description = description_of(flow, "run()")

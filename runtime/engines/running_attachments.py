@@ -21,14 +21,14 @@ class RunningAttachments:
         self.by_name: dict[str, RunningAttachment] = {}
 
     def start(self, attachments: Mapping[str, Attachment], host: AttachmentHost) -> None:
-        """Start all attachments; if one raises, `finish` ends the others."""
+        """Start all attachments. If one raises, `finish` ends those that have started."""
         for name, attachment in attachments.items():
             self.by_name[name] = attachment.start(host)
 
     def finish(self, reason: str | None, *, on_purpose: bool = False) -> None:
         """End all attachments: as complete if ``reason`` is None, otherwise as failed, or stopped ``on_purpose``.
 
-        Idempotent; if another thread does so already, wait for it.
+        Idempotent. If another thread is already ending them, wait for it.
         """
         with self._finishing:
             for name, running in self.by_name.items():

@@ -1,4 +1,4 @@
-"""The jobs that a process finds by name: those of a Ray cluster, by the names of their actors, and its local ones."""
+"""The jobs that a process finds by name: those of a Ray cluster, by the names of actors, and its own local jobs."""
 
 from collections import Counter
 from collections.abc import MutableMapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidewheel.runtime.engines.local_job import LocalJob
 
 LOCAL_JOBS: "Final[MutableMapping[str, LocalJob]]" = WeakValueDictionary()
-"""The jobs of this process with ``engine="local"``, by name, also those that have ended."""
+"""The jobs of this process with ``engine="local"``, by name, including jobs that have ended."""
 
 _ANSWER_S = 5.0
 _EXPLAIN_S = 15.0
@@ -25,7 +25,7 @@ class RunningJob:
     """One running dataflow on a cluster.
 
     Attributes:
-        host: the job whose workers it runs on; itself unless it was added to another.
+        host: the job on whose workers this job runs; itself, unless it was added to another job.
         state: ``paused``, ``running``, ``complete`` or ``failed``; ``silent`` if worker 0 does not answer.
     """
 
@@ -67,11 +67,11 @@ def explain_job(job: str, name: str) -> str:
     """Return in words what holds back a probe, topic or capture of a running job.
 
     Args:
-        job: its name, or that of its dataflow if only one job runs it.
+        job: the job's name, or that of its dataflow if only one job runs it.
         name: the probe, topic or capture.
 
     Raises:
-        JobError: there is no cluster or no such job, there are several, or the job has nothing of that name.
+        JobError: there is no cluster, none or several such jobs, or nothing of that name in the job.
     """
     one = find_job(running_jobs(), job)
     import ray
@@ -86,7 +86,7 @@ def explain_job(job: str, name: str) -> str:
 
 
 def find_job(jobs: Sequence[RunningJob], name: str) -> RunningJob:
-    """Return the job of a name, or the only one of a dataflow; raise JobError for none."""
+    """Return the job with a name, or the only job of a dataflow with that name; raise JobError if there is none."""
     matching = jobs_named(jobs, name)
     if len(matching) != 1:
         names = ", ".join(one.name for one in matching or jobs) or "none"
@@ -95,12 +95,12 @@ def find_job(jobs: Sequence[RunningJob], name: str) -> RunningJob:
 
 
 def jobs_named(jobs: Sequence[RunningJob], name: str) -> list[RunningJob]:
-    """Return the job of a name, or all of a dataflow."""
+    """Return the job with a name, or all jobs of a dataflow with that name."""
     return [one for one in jobs if name == one.name] or [one for one in jobs if name == one.name.rpartition("-")[0]]
 
 
 def workers_of(job: RunningJob) -> list[Any]:
-    """Return the actors of a job's workers; raise ValueError if one is not there."""
+    """Return the actors of a job's workers; raise ValueError if one is missing."""
     return [_worker(job.host, worker) for worker in range(job.workers)]
 
 

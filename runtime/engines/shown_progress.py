@@ -1,4 +1,4 @@
-"""The progress of a job on display: one line of a terminal or notebook, or lines of a log."""
+"""The progress of a job on display: a line in a terminal or notebook, or lines of a log."""
 
 import logging
 import os
@@ -43,7 +43,7 @@ class TerminalLine:
         from rich.text import Text
 
         if self._live is None:
-            # Output that the program sends to a file stays there, and long lines stay whole.
+            # Output that the program redirects to a file stays there, and long lines stay whole.
             to_terminal = Console(file=self._terminal, soft_wrap=True)
             prints_here = _is_terminal(sys.stdout)
             self._live = Live(console=to_terminal, auto_refresh=False, transient=True, redirect_stdout=prints_here)
@@ -59,7 +59,7 @@ class TerminalLine:
 
 
 class Lines:
-    """Lines for a stream that is no terminal: often in the first minute, later once a minute."""
+    """Lines for a stream that is not a terminal: often in the first minute, later once a minute."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -77,7 +77,7 @@ class Lines:
 
 
 class NotebookLine:
-    """A line below the cell of a notebook; it stays there."""
+    """A line below the cell of a notebook, which stays there."""
 
     def __init__(self) -> None:
         self._cell = NotebookCell()
@@ -92,8 +92,8 @@ def surface_for(wanted: bool | None) -> Surface | None:
     """Return the place where this process shows progress; None if it shows none.
 
     Args:
-        wanted: whether the program asks for it; None shows it only in a notebook or a terminal, where a person may read
-            it.
+        wanted: whether the program asks for progress. None shows it only in a notebook or a terminal, where a person
+            may read it.
     """
     is_aside = "PYTEST_CURRENT_TEST" in os.environ or threading.current_thread() is not threading.main_thread()
     if wanted is False or (wanted is None and is_aside):
@@ -130,11 +130,11 @@ class ShownProgress:
 
     @contextmanager
     def shown(self, wanted: bool | None) -> Iterator[None]:
-        """Display progress during the block; only one block of all threads does so at a time. See `surface_for`.
+        """Display progress during the ``with`` block, in one thread at a time; see `surface_for`.
 
         Args:
-            wanted: whether the program asks for it; None starts after five seconds, and only in a notebook or a
-                terminal.
+            wanted: whether the program asks for progress. With None, the display starts after five seconds, and only in
+                a notebook or a terminal.
         """
         surface = surface_for(wanted)
         if surface is None or self._surface is not None:
@@ -156,7 +156,7 @@ class ShownProgress:
             surface.close()
 
     def look(self, until_s: float | None) -> float | None:
-        """Display the progress, if it is time for that; return until when the caller may sleep."""
+        """Display the progress if that is due; return until when the caller may sleep."""
         if self._surface is None:
             return until_s
         if time.monotonic() >= self._next_s:

@@ -1,4 +1,4 @@
-"""The watch on the workers of a Ray job; it notices that a worker has died or hangs."""
+"""The watch on the workers of a Ray job, which notices when a worker dies or hangs."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class WorkerWatch:
     """Keeps one call to each worker pending. The call returns soon, or raises if the worker dies.
 
     Args:
-        hang_timeout_s: how many seconds a worker may be silent. Time in which this process itself stood still does not
+        hang_timeout_s: how many seconds a worker may be silent. Time for which this process itself stood still does not
             count.
 
     Attributes:
@@ -45,7 +45,7 @@ class WorkerWatch:
         self._unanswered_s[worker] = 0.0
 
     def wait(self, timeout_s: float, others: Sequence[Any] = ()) -> bool:
-        """Wait up to ``timeout_s`` seconds for answers of workers; return whether one of ``others`` has an answer.
+        """Wait at most ``timeout_s`` seconds for an answer; return whether one of the calls ``others`` has an answer.
 
         Raises:
             JobError: a worker died.
@@ -82,9 +82,9 @@ class WorkerWatch:
                 )
 
     def death_behind(self, error: TidewheelError) -> JobError | None:
-        """Return the death of a worker that has caused an error; None if all workers in question live.
+        """Return the death of a worker that has caused an error; None if all workers in question are alive.
 
-        A peer or a publisher on the same node may report a lost connection before Ray reports the death.
+        A peer, or a publisher on the same node, may report a lost connection before Ray reports the death.
         """
         import ray
 

@@ -1,4 +1,4 @@
-"""The search for the tokens and messages that hold a frontier back, with their path and what to do."""
+"""The search for the tokens and messages that hold a frontier back, their paths, and what to do."""
 
 from collections import deque
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.messages.worker_report import NEXT_SNAPSHOT
 
 PAUSED = "the job was deployed with paused=True and has not been started: call start()"
-"""The reason why a job that was not started does not go on."""
+"""Why a job that was never started makes no progress."""
 
 _MANY_ROUNDS = 1000
 _MOST_REASONS = 5
@@ -32,7 +32,7 @@ _HELD_UNTIL_MARKED = "their key is used again, and waits until the marker of wha
 class _Account:
     """A report on a pointstamp: its holder, the advice, and the inputs that its operator may wait for.
 
-    ``told_last`` puts it after the causes at those inputs, since its operator may be right to wait.
+    With ``told_last``, the report comes after the causes at those inputs, since its operator may be right to wait.
     """
 
     what: str
@@ -43,7 +43,7 @@ class _Account:
 
 
 def explicable(plan: Plan) -> dict[str, Location]:
-    """Return the places that `explain` accepts, by name: probes first, then topics, captures and look-ups."""
+    """Return the locations whose names `explain` accepts: probes first, then topics, captures and look-ups."""
     ends = {**plan.lookups, **plan.captures, **plan.topics}
     return {**{name: Target(operator, 0) for name, operator in ends.items()}, **plan.probes}
 
@@ -105,7 +105,7 @@ class Explainer:
     # ------------------------------------------------------------------ a job with nothing left to do
 
     def stuck(self, probe: str | None) -> str:
-        """Return what keeps ``probe``, or without a probe the whole job, from completing although no work is left."""
+        """Return why ``probe``, or with None the whole job, is not complete although no work is left."""
         assert self._feed is not None, "only a driver asks"
         is_fed = bool(self._feed.inputs.left_open)
         if probe is not None:

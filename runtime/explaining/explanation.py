@@ -21,9 +21,9 @@ class Holder:
         what: a description: ``operator 'sort' holds 2 tokens for time 3 on worker 1``.
         operator: the operator that holds the tokens, or that will receive the messages.
         path: the path summary to the frontier; ``route`` names the operators on the way.
-        advice: what you may do; empty if the tokens or messages only wait for earlier holders.
-        port: empty if they hold back the probe or topic itself. Otherwise they hold back an operator of this list, and
-            this is its input, such as ``input 1 of 'sort'``.
+        advice: what you can do; empty if the tokens or messages only wait for earlier holders.
+        port: the input of another holder that they hold back, such as ``input 1 of 'sort'``; empty if they hold back
+            the probe or topic itself.
     """
 
     what: str
@@ -52,10 +52,9 @@ class Explanation:
     Attributes:
         name: the probe or topic.
         frontier: the earliest times that can still arrive there; empty once it has ended.
-        holders: the causes; a cause that waits for others comes after them. If an operator may be right to wait, the
-            causes at its input follow it.
+        holders: the causes. A cause comes after the causes that it waits for. Only an operator that may be right to
+            wait comes before the causes at its input.
         busy: workers that did not answer because an operator was running.
-        notes: further hints.
         show_live: shows the holders live in a notebook; returns False if that is impossible.
     """
 

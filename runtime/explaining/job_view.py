@@ -1,7 +1,7 @@
 """The state of a running job, combined from the reports of its workers.
 
-The view of one worker lacks the changes that other workers hold back. It is complete together with all unsent changes
-and those in flight.
+The view of one worker lacks changes that other workers hold back. Together with all changes that are unsent or in
+flight, it is complete.
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ from tidewheel.runtime.messages.worker_report import BusyWorker, OpenSubstreams,
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A pointstamp with a positive count, and one way by which it can arrive at a location.
+    """A pointstamp with a positive count, and one path by which it can arrive at a location.
 
     Attributes:
-        path: the summary of the way; ``route`` has the operators on it, as statistics name them.
+        path: the summary of the path; ``route`` has the operators on it, as statistics name them.
     """
 
     location: int
@@ -34,7 +34,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """The way from a location to some end: its first step, and the index ``onward`` of the rest in a list."""
+    """The path from a location to some end: ``location`` is its start, ``onward`` the index of the rest in a list."""
 
     location: int
     path: PathSummary
@@ -45,13 +45,13 @@ class JobView:
     """The pointstamps of a whole job at one moment, and the frontier at every location.
 
     Args:
-        answers: the reports of the workers. Of a busy worker, the view knows the changes that others have received from
-            it.
+        answers: the reports of the workers. Of a busy worker, the view knows only the changes that others have
+            received.
 
     Attributes:
         live: the number of tokens and messages, by (location number, time).
         queued: for each pointstamp, the waiting messages of each worker.
-        kept: the tokens that an operator has kept in a call that could have ended them, by location, time and worker;
+        kept: by location, time and worker, the tokens that an operator has kept although a call could have ended them;
             known after several reports.
     """
 
@@ -113,13 +113,16 @@ class JobView:
         return self._everywhere.frontier(location)
 
     def has_heard(self, worker: int, port: Target) -> bool:
-        """Tell whether a worker knows the present frontier at an input; if not, it will run the operator again."""
+        """Tell whether a worker knows the present frontier at an input.
+
+        If not, the worker will run the operator again.
+        """
         return self.heard(worker, port) == self.frontier(port)
 
     def heard(self, worker: int, port: Target) -> Antichain:
-        """Return the frontier at an input as a worker that answered knows it.
+        """Return the frontier at an input, as a worker that has answered knows it.
 
-        The worker's unsent changes are left out; when nothing runs, they could move no frontier.
+        The worker's unsent changes are left out: when nothing runs, they could not move a frontier.
         """
         view = self._views.get(worker)
         if view is None:
@@ -135,7 +138,7 @@ class JobView:
     def holding(self, end: Location) -> Iterator[Reach]:
         """Yield, for each element of the frontier at ``end``, the pointstamps that can arrive at that time.
 
-        Complexity: one search of the graph before ``end``, plus the pointstamps and the lengths of the routes.
+        Complexity: one search of the graph before ``end``, the pointstamps, and the lengths of the routes.
         """
         frontier = self.frontier(end)
         trail = self._ways_to(self.compiled.index[end])
@@ -157,7 +160,7 @@ class JobView:
     def _ways_to(self, end: int) -> list[_Way]:
         trail = [_Way(end, PathSummary.identity(self.compiled.graph.nesting(self.compiled.locations[end])), -1)]
         known: dict[int, list[PathSummary]] = {end: [trail[0].path]}
-        for place, way in enumerate(trail):  # the loop makes it longer
+        for place, way in enumerate(trail):  # the loop extends the list
             for start, step in self.compiled.incoming[way.location]:
                 path = step.followed_by(way.path)
                 shorter = known.setdefault(start, [])
@@ -169,8 +172,8 @@ class JobView:
     def is_first(self, location: int, time: Time) -> bool:
         """Tell whether no other pointstamp can cause this one.
 
-        That is so if the pointstamps at earlier locations can arrive here only at later times. A pointstamp does not
-        cause itself, since cycles advance times.
+        Then the pointstamps at earlier locations can arrive here only at later times. A pointstamp does not cause
+        itself, since cycles advance times.
         """
         less_equal = self.compiled.domains[location].less_equal
         here = self.frontier(self.compiled.locations[location])
@@ -179,16 +182,16 @@ class JobView:
         return not any(less_equal(arrives, time) for _, _, _, arrives in self._arriving(location))
 
     def first_holding(self, end: Target, seen: set[tuple[int, Time]]) -> Iterator[Reach]:
-        """Yield the first causes that hold back the frontier at an input, with one way for each.
+        """Yield the first causes that hold back the frontier at an input, with one path for each.
 
-        The search goes back from time to time. Calls that share ``seen`` visit each location only once for each element
-        of its frontier.
+        The search follows elements of frontiers backwards. Calls that share ``seen`` visit each location only once for
+        each element of its frontier.
         """
         number = self.compiled.index[end]
         unchanged = PathSummary.identity(self.compiled.graph.nesting(end))
         for target in self.frontier(end):
             trail, times = [_Way(number, unchanged, -1)], [target]
-            for place, way in enumerate(trail):  # the loop makes it longer
+            for place, way in enumerate(trail):  # the loop extends the list
                 location, time = way.location, times[place]
                 if (location, time) in seen:
                     continue
@@ -203,15 +206,15 @@ class JobView:
                     yield Reach(location, time, way.path, self._route(trail, place, {}), target)
 
     def is_alone_before(self, location: int, time: Time, ports: Iterable[Target]) -> bool:
-        """Tell whether a pointstamp in a loop, behind some inputs, is the only one that can reach them.
+        """Tell whether a pointstamp is in a loop, and no other can reach the inputs ``ports``.
 
-        Complexity: if it is in a loop, the size of the graph before the inputs, plus the pointstamps.
+        Complexity: in a loop, the size of the graph before the inputs, and the pointstamps.
         """
         if location not in self._in_loops:
             return False
         before = [self.compiled.index[port] for port in ports]
         known = set(before)
-        for place in before:  # the loop makes it longer
+        for place in before:  # the loop extends the list
             new = {start for start, _ in self.compiled.incoming[place]} - known
             known |= new
             before += new

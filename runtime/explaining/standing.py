@@ -18,9 +18,9 @@ class Standing:
     """The progress of a job at one moment.
 
     Attributes:
-        records: the number of records that its inputs and sources have sent.
-        newest: the newest epoch of the inputs; None if sources send epochs too.
-        waits_for: the cause that holds back the slowest place, in words; empty if some frontier has moved.
+        records: the number of records that inputs and sources have sent.
+        newest: the newest epoch of the inputs; None if the job also has sources.
+        waits_for: in words, what holds back the slowest place; empty if a frontier has moved.
     """
 
     at_s: float
@@ -68,11 +68,11 @@ def _cause(explanation: Explanation) -> str:
 
 
 def line_of(name: str, first: Standing, before: Standing | None, now: Standing) -> str:
-    """Return one line: a bar if the end is known, the epoch, the records and their rate, and what the job waits for.
+    """Return one line: a bar if the end is known, the epoch, the records, their rate, and what the job waits for.
 
     Args:
         name: the name of the job.
-        first: the progress when this wait began.
+        first: the progress when the wait began.
         before: the progress a moment ago; None if unknown.
         now: the progress now.
 

@@ -1,1 +1,1 @@
-"""The inputs of a dataflow: handles, each of which holds a token, and the feeds that carry their commands."""
+"""The inputs of a dataflow: handles, which hold tokens, and the feeds that carry the handles' commands."""

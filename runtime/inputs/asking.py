@@ -1,4 +1,4 @@
-"""The questions of a feeding process to the workers, and the answers."""
+"""The questions that a feeding process asks the workers, and the answers."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -42,7 +42,7 @@ class Carrier(Protocol):
     def envelope(self, worker: int, **parts: Any) -> Envelope: ...
 
     def receive_answers(self) -> None:
-        """Pass received answers to `Asking.hear`, unless another thread does so."""
+        """Pass received answers to `Asking.hear`, unless another thread does that."""
 
 
 class Asking:
@@ -64,7 +64,7 @@ class Asking:
             self._carrier.send(worker, self._carrier.envelope(worker, question=question))
 
     def withdraw(self, worker: int, question: Question) -> None:
-        """Accept no further answer, and tell the worker to forget the question."""
+        """Ignore an answer that still comes, and tell the worker to forget the question."""
         with self._carrier.lock, suppress(TidewheelError):
             if not self._answers.pop(question.number, None) or question.stays:
                 self._carrier.check_alive()

@@ -1,7 +1,7 @@
-"""The door of an inbox on one worker: other processes leave postings there, which the dataflow takes; no I/O.
+"""The door of an inbox on one worker: other processes leave postings there for the dataflow; no I/O.
 
-A posting is accepted whole or not at all. It is sent once the door has it, and saved once a snapshot has it: the reader
-says so by positions, which count the postings that a partition has read in all runs.
+A posting is accepted whole or not at all. It counts as sent once the door has it, and as saved once a snapshot has it.
+The reader reports saved postings by position: how many a partition has read in all runs.
 """
 
 import threading
@@ -20,11 +20,11 @@ Form: TypeAlias = Literal["batch", "json", "arrow"]
 
 
 class Posting(msgspec.Struct, frozen=True, array_like=True):
-    """The records that a process sends at a time.
+    """The records that a process sends in one call.
 
     Attributes:
-        body: a batch or, of another form, its bytes.
-        key: counts the posting once, however often it is sent; None counts each.
+        body: a batch or, for the other forms, bytes.
+        key: postings with equal keys count once, however often they are sent; with None, each posting counts.
     """
 
     body: Any
@@ -40,7 +40,7 @@ def _posting(packed: Any, key: str | None, form: Form) -> Posting:
 
 
 class Post(msgspec.Struct, frozen=True, array_like=True):
-    """An accepted posting, as the dataflow carries it.
+    """An accepted posting, as a record of the dataflow.
 
     Attributes:
         at_s: when it was accepted, in seconds since 1970.
@@ -61,27 +61,27 @@ def _post(packed: Any, key: str | None, at_s: float, route: str | int) -> Post:
 
 
 class Full(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The door has no room for the posting now."""
+    """The door has no room for the posting now; try again later."""
 
 
 class Wrong(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The posting is not what the inbox receives, for a reason."""
+    """The inbox does not accept such a posting, for ``reason``."""
 
     reason: str
 
 
 Outcome: TypeAlias = int | Full | Wrong
-"""What became of a posting: its number at the door if it was accepted."""
+"""The result of leaving a posting: its number at the door if it was accepted."""
 
 
 class Door:
     """The postings that wait at one worker until its dataflow reads them; thread-safe.
 
     Args:
-        decode: returns the batch of a posting; raises an error if it is none for this inbox.
+        decode: returns the batch of a posting; raises an error if the inbox does not accept such a posting.
         route: the route of postings without a key.
-        capacity_bytes: how much may wait; a larger posting is accepted alone.
-        clock: the seconds since 1970.
+        capacity_bytes: how many bytes may wait; a larger posting is accepted alone.
+        clock: returns the seconds since 1970.
 
     >>> door = Door(lambda posting: posting.body, 0, 1000)
     >>> door.leave([Posting(["tide"]), Posting([7] * 1000), Posting(["wheel"])])
@@ -113,12 +113,12 @@ class Door:
         self._begun_at: int | None = None
         self._is_closed = False
         self.position = 0
-        """The position of the reader, behind the postings that it has taken."""
+        """The reader's position: how many postings it has taken in all runs."""
         self.saved = 0
-        """How many accepted postings a snapshot has; without snapshots, how many were processed."""
+        """How many accepted postings a snapshot has. In a job without snapshots: how many are processed."""
 
     def leave(self, postings: Sequence[Posting]) -> list[Outcome]:
-        """Accept postings in their order, while there is room; never wait."""
+        """Accept postings in order while there is room, without waiting."""
         tried = postings[: self._fitting(postings)]
         decoded = [self._decoded(posting) for posting in tried]
         outcomes: list[Outcome] = []
@@ -143,7 +143,7 @@ class Door:
         return outcomes + [Full()] * (len(postings) - len(tried))
 
     def _fitting(self, postings: Sequence[Posting]) -> int:
-        """Return how many postings come before the first whose bytes alone find no room, so that none decodes them."""
+        """Return how many postings to decode: the next one has more bytes than there is room."""
         with self._changed:
             if self._is_closed:
                 return 0
@@ -156,18 +156,21 @@ class Door:
             return self._decode(posting)
         except (TypeError, ValueError) as error:
             return Wrong(str(error))
-        except Exception as error:  # noqa: BLE001  of a user's class; the other postings are of other senders
+        except Exception as error:  # noqa: BLE001  from a user's class; the other postings come from other senders
             return Wrong(f"{type(error).__name__}: {error}")
 
     # ------------------------------------------------------------------ for the reader
 
     def begin_at(self, position: int) -> None:
-        """Note the position behind which the reader goes on."""
+        """Record the position at which the reader continues."""
         with self._changed:
             self._begun_at = self.position = position
 
     def take(self, timeout_s: float) -> list[Post]:
-        """Return all postings that wait, as soon as there are any; none after ``timeout_s`` seconds, or once closed."""
+        """Return the waiting postings as soon as there are any.
+
+        An empty list after ``timeout_s`` seconds, or once closed.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closed, timeout_s)
             posts = list(self._waiting)
@@ -177,7 +180,7 @@ class Door:
             return posts
 
     def note_saved(self, position: int) -> None:
-        """Note that no run reads again what lies before a position."""
+        """Record that no run will read postings before a position again."""
         with self._changed:
             if self._begun_at is not None:
                 self.saved = max(self.saved, position - self._begun_at)

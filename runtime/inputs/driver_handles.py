@@ -22,7 +22,7 @@ class DriverHandles:
         self.by_input: dict[str, InputHandle] = {}
 
     def open(self, fed: FedInput, saved: Positions | None) -> None:
-        """Open the handles that a snapshot has of an input; without a snapshot, open the first one."""
+        """Open the handles of an input that are in a snapshot; without a snapshot, open the first handle."""
         name = fed.name
         if saved is None:
             self.by_input[name] = InputHandle(fed, fed.domain.minimum())
@@ -41,7 +41,7 @@ class DriverHandles:
     def go_back(self, feed: Feed, saved: Mapping[str, Positions]) -> None:
         """Return all handles to a snapshot, with the new feed.
 
-        An input that the snapshot does not have begins anew.
+        Inputs that are not in the snapshot begin anew.
         """
         for name, fed in feed.inputs.items():
             fed.feed = feed
@@ -51,7 +51,8 @@ class DriverHandles:
     def _rewind(self, fed: FedInput, first: InputHandle, saved: Positions) -> None:
         """Give the driver all handles of a snapshot, as the objects that the program already has.
 
-        A handle that the driver had passed to another process becomes its old object again, with the snapshot's number.
+        A handle that the driver had passed to another process works again in the driver, with its number in the
+        snapshot.
         """
         known = {**fed.ended, **fed.open}
         others = {id(handle): handle for handle in (first, *known.values())}
@@ -70,11 +71,11 @@ class DriverHandles:
             handle._go_back(fed.feed, handle.number, None)
 
     def missed(self, feed: Feed) -> list[InputHandle]:
-        """Return the handles of which this thread must send batches again."""
+        """Return the handles for which this thread must send batches again."""
         return [handle for fed in feed.inputs.values() for handle in list(fed.open.values()) if handle._is_missed]
 
     def tell_of(self, missed: Sequence[InputHandle]) -> None:
-        """Raise JobRolledBack if this thread waits for records that the program must send again."""
+        """Raise JobRolledBack if there are ``missed`` handles, whose records the program must send again."""
         if missed:
             for handle in missed:
                 handle._untold.tell_this()

@@ -1,4 +1,4 @@
-"""The callbacks at the end of a job, in a process that feeds it."""
+"""The callbacks at the end of a job, in a process that feeds the job."""
 
 import logging
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from typing import TypeAlias
 _LOGGER = logging.getLogger(__name__)
 
 EndCall: TypeAlias = Callable[[Exception | None], None]
-"""Called when a job has ended, with the error if it has failed."""
+"""Called when a job has ended: with the error if it failed, otherwise with None."""
 
 
 class EndCalls:
-    """Calls each registered callback once when the job has failed or was stopped; thread-safe."""
+    """Calls each registered callback once, when the job has failed or was stopped; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -21,9 +21,9 @@ class EndCalls:
         self._calls: list[EndCall] = []
 
     def add(self, call: EndCall) -> None:
-        """Register a callback. It gets the failure of a failed job, or None for a stopped job.
+        """Register a callback, which receives the failure of a failed job, or None for a stopped job.
 
-        If the job has ended, it is called at once. The callback must not wait.
+        If the job has ended, the callback is called at once. It must not wait.
         """
         with self._lock:
             if not self._is_over:

@@ -1,4 +1,4 @@
-"""The inputs that one process feeds: what it has sent, and its open handles."""
+"""The inputs that one process feeds."""
 
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class FedInput:
-    """An input that one process feeds: counts of what was sent, and its open handles.
+    """An input that one process feeds: counts of its batches, and its open handles.
 
     Attributes:
-        open: the handles, by number; weak references in a process that watches for handles dropped unclosed.
-        check: raises TypeError for a batch of another type, given the number of earlier batches; None accepts all.
-        ended: the handles that were closed or passed on, by each number that they have had in any process.
+        open: the open handles, by number. They are weak references in a process that must notice dropped handles.
+        check: called with a batch and the number of earlier batches; raises TypeError for a batch of another type. None
+            accepts all batches.
+        ended: the handles that were closed or passed on, by every number that they have had in any process.
     """
 
     name: str

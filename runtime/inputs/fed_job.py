@@ -1,7 +1,7 @@
 """The job behind a handle, for bridges to other systems.
 
-A bridge ends the other system when the job ends, fails the job when the other system fails, and has to know about
-snapshots.
+A bridge ends the other system when the job ends, and fails the job when the other system fails. It must also know
+whether the job keeps snapshots.
 """
 
 from typing import TYPE_CHECKING
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class FedJob:
-    """The job that a handle feeds; it may return to a snapshot."""
+    """The job that a handle feeds, also after the job has returned to a snapshot."""
 
     def __init__(self, handle: "InputHandle") -> None:
         self._handle = handle
 
     def fail(self, reason: str, cause: BaseException | None = None) -> None:
-        """Fail the job, since records of the handle are missing. From any thread; no effect once the handle is closed.
+        """Fail the job, since records of the handle are missing; thread-safe. No effect once the handle is closed.
 
         >>> from tidewheel import Dataflow, run
         >>> flow = Dataflow("orders")
@@ -38,11 +38,11 @@ class FedJob:
         self._handle._feed.fail(error)
 
     def when_over(self, call: EndCall) -> None:
-        """Register a callback: ``call(failure)`` once the job has failed, ``call(None)`` once it was stopped.
+        """Register a callback: ``call(failure)`` when the job has failed, ``call(None)`` when it was stopped.
 
-        The call may come on any thread, and comes at once if the job has ended. It must not wait, but may start a
-        thread. Its exceptions are logged. Outside the driver's process the call may come a second late, and a stopped
-        job counts as lost, so ``failure`` is a JobError. Once all handles in that process are closed, it is never
+        It is called on any thread, and at once if the job has ended. It must not wait, but may start a thread. Its
+        exceptions are logged. Outside the driver's process, the call may come a second late, and a stopped job counts
+        as lost: ``failure`` is then a JobError. Once all handles in such a process are closed, the callback is never
         called.
         """
         self._handle._feed.end_calls.add(call)

@@ -1,6 +1,6 @@
 """The commands of one process that feeds a dataflow, and the limits on its handles.
 
-Each such process has one `Feed`, which numbers its envelopes to each worker without gaps, so that workers can restore
+Each such process has one `Feed`. It numbers the envelopes to each worker without gaps, so that the worker can restore
 their order.
 """
 
@@ -24,28 +24,29 @@ from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.transport.frames import unpicklable
 
 WORKER_THREAD = "tidewheel-worker-"
-"""The prefix of the names of threads that run operators; workers wait for them, so they must not wait for workers."""
+"""The prefix of the names of threads that run operators.
+
+Workers wait for these threads, which must not wait for workers.
+"""
 
 Domains: TypeAlias = Mapping[str, TimeDomain]
-"""The times of some inputs or probes, by name."""
+"""The domains of the times of inputs or probes, by name."""
 
 
 class Admission(Enum):
-    """The outcomes of a wait for room."""
-
     ROOM = "there is room"
     LET_IN = "there is none, but the dataflow has nothing left to do and may be waiting for more"
     TIMED_OUT = "there is none, and no time left to wait"
 
 
 class Feed(ABC):
-    """Carries the commands of one process's handles to the workers, in order, and lets handles wait at a limit.
+    """Carries the commands of one process's handles to the workers, in order, and lets handles wait at their limits.
 
     Args:
-        lock: callers hold it while they use an input or the sender.
+        lock: callers hold the lock while they use an input or the sender.
 
     Attributes:
-        told: how many envelopes were sent to each worker, without questions.
+        told: how many envelopes were sent to each worker, not counting questions.
         is_carrying: whether a command is being pickled and sent.
     """
 
@@ -89,7 +90,9 @@ class Feed(ABC):
         self._submitted[worker] += command.size + uncounted_bytes(envelope, sent)
 
     def begin_snapshot(self, number: int) -> None:
-        """Tell all workers that a snapshot begins. It has all batches sent before this call, and none sent later.
+        """Tell all workers that a snapshot begins.
+
+        The snapshot has all batches sent before this call, and none sent later.
 
         Raises:
             JobError: the job has failed or was stopped.
@@ -113,9 +116,9 @@ class Feed(ABC):
 
     @abstractmethod
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope and return its size in bytes.
+        """Send a worker an envelope; return its size in bytes.
 
-        If pickling fails, the envelope's number is used again.
+        If pickling fails, the next envelope gets the same number.
         """
 
     def note_sent(self, worker: int, envelope: Envelope) -> None:
@@ -125,14 +128,14 @@ class Feed(ABC):
 
     @abstractmethod
     def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, as far as this process knows."""
+        """Raise JobError if this process knows that the job has failed or was stopped."""
 
     def receive_answers(self) -> None:  # noqa: B027 - only a local job has to
         ...
 
     def has_room(self, worker: int, size: int) -> bool:
         on_their_way = self._submitted[worker] - self._taken(worker)
-        # Workers need not report a small amount at once; a batch above the limit goes alone.
+        # Workers need not report small amounts at once. A batch above the limit is sent alone.
         return on_their_way + size <= self._limit or on_their_way <= self._limit // UNTOLD_PARTS
 
     def is_past(self, time: Time) -> bool:
@@ -144,31 +147,31 @@ class Feed(ABC):
 
     @abstractmethod
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` is true; without a timeout, as long as the job lives."""
+        """Wait until ``condition()`` is true, at most ``timeout_s`` seconds; with None, as long as the job lives."""
 
     @abstractmethod
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Return how to unpickle a handle that is passed to another process: a function and its arguments.
+        """Return the function, and its arguments, that unpickle a handle in another process.
 
         Raises:
             TokenError: the job runs in this process alone.
         """
 
     def abandon(self, name: str, reason: str) -> None:  # noqa: B027 - the driver notices itself
-        """Report a handle that was dropped before it was closed, unless something else notices that."""
+        """Report a handle that was dropped before it was closed, unless its process has another way to notice that."""
 
     @abstractmethod
     def fail(self, error: JobError) -> None:
-        """Fail the job, since an input cannot be fed any more; thread-safe."""
+        """Fail the job, since an input can no longer be fed; thread-safe."""
 
     def wait_until_usable(self) -> None:  # noqa: B027 - only the driver on Ray has to
-        """Wait while the job returns to a snapshot; the caller does not hold the lock."""
+        """Wait while the job returns to a snapshot. The caller must not hold the lock."""
 
     def save(self, timeout_s: float) -> None:
-        """Wait until a snapshot has all batches sent before this call; a job without snapshots does nothing.
+        """Wait until a snapshot has all batches sent before this call; return at once in a job without snapshots.
 
         Raises:
-            JobError: the job has failed or was stopped, or this is not its driver.
+            JobError: the job has failed or was stopped, or this process is not its driver.
             SnapshotError: the snapshot was not taken.
             TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
         """
@@ -180,11 +183,11 @@ class Feed(ABC):
         return self._take_snapshot is not None
 
     def check_saves(self) -> None:  # noqa: B027 - only another process has to
-        """Raise JobError if the job keeps snapshots but this process cannot know them."""
+        """Raise JobError if the job keeps snapshots that this process cannot know about."""
 
     def flush(self) -> None:  # noqa: B027 - only another process has to
-        """If this process may end before the job, wait until the workers have all commands."""
+        """Wait until the workers have all commands, if this process may end before the job."""
 
     @abstractmethod
     def _taken(self, worker: int) -> int:
-        """Return how many of the bytes sent to a worker have reached its inputs, as far as known."""
+        """Return how many of the bytes sent to a worker are known to have reached its inputs."""

@@ -35,8 +35,8 @@ class FeedAddress:
     """The address of a dataflow's inputs.
 
     Attributes:
-        sockets: where the workers listen; None if they only answer calls.
-        incarnation: the workers' incarnation; it changes when the job returns to a snapshot.
+        sockets: where the workers listen; None if they only receive calls.
+        incarnation: the workers' incarnation, which changes when the job returns to a snapshot.
     """
 
     job: str
@@ -78,20 +78,20 @@ def link_ends(address: FeedAddress, number: int) -> LinkEnds:
 
 
 class LinkedFeed(Protocol):
-    """The feed that uses a link. The link's thread calls all methods but the first two."""
+    """The feed that uses a link. The link's thread calls all methods except the first two."""
 
     lock: threading.RLock
     told: Counter[int]
     questions: Asking
 
     def check_alive(self) -> None:
-        """Raise an error if the job has ended, or has another feed."""
+        """Raise an error if the job has ended, or now has another feed."""
 
     def tell(self, worker: int) -> None:
-        """Send a worker the status of this feeder; the worker replies with its own."""
+        """Send a worker the status of this feeder. The worker replies with its own status."""
 
     def written(self, part: WrittenPart) -> None:
-        """Receive the report on a worker's part of a snapshot; only the driver does."""
+        """Receive the report on a worker's part of a snapshot; only in the driver."""
 
     def snapshot_begun(self, number: int) -> None: ...
 
@@ -129,7 +129,7 @@ class FeedLink:
 
     @property
     def listens_at(self) -> SocketAddress | None:
-        """The address of the receiver; None if the workers answer calls."""
+        """The address of the receiver; None if envelopes are fetched by calls."""
         return self._ends.listens_at
 
     @property
@@ -140,7 +140,7 @@ class FeedLink:
         """Ask the workers for their statuses, and receive statuses from now on.
 
         Raises:
-            JobError: a worker did not answer, or the job has failed during the call.
+            JobError: a worker did not answer, or the job failed during the call.
         """
         for worker in self._workers:
             self._feed.tell(worker)
@@ -184,7 +184,7 @@ class FeedLink:
     # ------------------------------------------------------------------ for the feed
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope and return its size in bytes; the caller holds the feed's lock."""
+        """Send a worker an envelope; return its size in bytes. The caller holds the feed's lock."""
         with lost_peers_fail_the_job():
             return self._ends.sender.send(worker, envelope)
 
@@ -213,7 +213,7 @@ class FeedLink:
             seen = sum(self._news)
             if condition():
                 return True
-            # Not while the condition is checked: it may need a lock whose holder wants to notify.
+            # Not while the condition is checked: the check may need a lock whose holder wants to notify.
             with self._changed:
                 if sum(self._news) == seen and not self._changed.wait(deadline - clock.monotonic()):
                     self._feed.check_alive()
@@ -261,7 +261,7 @@ class FeedLink:
                 if not self.is_closed:
                     self._ends.sender.check()
         except PeerLost:
-            self._receive(0.0)  # a failed worker may have sent the reason before it went
+            self._receive(0.0)  # a failed worker may have sent the reason before it ended
             raise
         self._feed.look()
 

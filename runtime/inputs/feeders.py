@@ -1,4 +1,4 @@
-"""The other processes that feed a dataflow beside its driver, from the view of a worker."""
+"""The processes other than the driver that feed a dataflow, as a worker sees them."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ class Claim:
     """The answer to a feeder that claims a handle.
 
     Attributes:
-        owner: the process that has the handle, in words; None if the feeder has it now.
-        snapshot: the number of the snapshot in which a new feeder takes part first.
+        owner: in words, the process that has the handle; None if the handle now belongs to the feeder.
+        snapshot: the number of the first snapshot in which a new feeder takes part.
     """
 
     owner: str | None = None
@@ -41,10 +41,10 @@ class _Feeder:
 
 
 def watch_actor(actor: Any) -> Callable[[], str | None]:
-    """Return a function that says how an actor has died, or None while it lives. It never waits.
+    """Return a function that says how an actor has died; it returns None while the actor lives, and never waits.
 
-    A call at the actor stays pending and fails as soon as the actor's process is gone, even if Ray starts it again. The
-    handle here keeps the actor alive.
+    A call of the actor stays pending, and fails as soon as the actor's process is gone, even if Ray restarts the actor.
+    As long as the function exists, it keeps the actor alive.
     """
     import ray
 
@@ -70,7 +70,7 @@ class Feeders:
 
     Args:
         silence_s: how many seconds a feeder may be silent. If this process stood still, as on a machine that slept,
-            that time counts for a few seconds only, since the feeder may have stood still too.
+            only a few seconds of that time count, since the feeder may have stood still too.
     """
 
     silence_s: float
@@ -80,20 +80,20 @@ class Feeders:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _feeders: dict[int, _Feeder] = field(default_factory=dict)
     _owners: dict[int, int] = field(default_factory=dict)
-    """By handle, the number of the feeder that has or had it. Of a feeder that has left, nothing else is kept."""
+    """By handle: the number of the feeder that has or had it. Nothing else is kept of a feeder that has left."""
     _gone: dict[str, InputStatistics] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._checked_at = self.clock()
 
     def begin_snapshot(self, number: int) -> tuple[int, ...]:
-        """Begin a snapshot, and return the feeders that take part; later feeders begin with this snapshot."""
+        """Begin a snapshot; return the feeders that take part. For later feeders, this snapshot has already begun."""
         with self._lock:
             self.snapshot = number
             return tuple(self._feeders)
 
     def claim(self, handle: int, feeder: FeederName) -> Claim:
-        """Give a passed handle to the process that uses it first; a later process learns the owner."""
+        """Assign a handle to the first process that claims it; tell later processes the owner."""
         with self._lock:
             owner = self._owners.setdefault(handle, feeder.number)
             if owner != feeder.number:
@@ -115,7 +115,7 @@ class Feeders:
                 _add(self._gone, status.inputs)
 
     def lose(self, number: int, reason: str) -> None:
-        """Record that the connection to a feeder broke; raise FeederGone if the feeder had not left."""
+        """Record that the connection to a feeder broke; raise FeederGone unless the feeder had left."""
         with self._lock:
             if number in self._feeders:
                 raise self._feeders[number].gone(reason)
@@ -125,7 +125,7 @@ class Feeders:
 
         Raises:
             FeederGone: a feeder with open handles has died or is silent.
-            JobError: a feeder has dropped a handle that was not closed.
+            JobError: a feeder has dropped a handle without closing it.
         """
         with self._lock:
             before, self._checked_at = self._checked_at, self.clock()

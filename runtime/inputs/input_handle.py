@@ -30,10 +30,12 @@ _AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the 
 
 
 def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
-    """Let a method wait while the job returns to a snapshot; if that interrupts it, it raises JobRolledBack once.
+    """Let a method wait while the job returns to a snapshot.
 
-    The feed raises JobRolledBack before the handle is back at its position in the snapshot; the program gets the error
-    afterwards.
+    A call that is interrupted by the return raises JobRolledBack.
+
+    The feed raises JobRolledBack before the handle is back at its position in the snapshot. The program receives the
+    error only afterwards.
     """
 
     @wraps(use)
@@ -51,22 +53,23 @@ def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate
 
 
 class InputHandle:
-    """A handle of an input. It holds a token and sends at the token's time, which is first the minimum.
+    """A handle of an input. It holds a token and sends at the token's time, which begins at the minimum.
 
-    Each batch goes whole to the next worker in turn; use ``exchange`` where records with one key must meet. Handles are
-    thread-safe. A handle that is faster than the dataflow waits for it. `RuntimeConfig` has the limits;
-    `Job.statistics` shows how long it waited.
+    Each batch goes whole to the next worker in turn; use ``exchange`` where records with equal keys must meet. Handles
+    are thread-safe. A handle that is faster than the dataflow waits for it: `RuntimeConfig` has the limits,
+    `Job.statistics` shows how long handles waited.
 
-    An input may have any number of handles. A time is complete once each handle has passed it or was closed. So records
+    An input may have any number of handles. A time is complete once every handle has passed it or is closed. So records
     may arrive in any order of times, from one process with several handles or from many processes. Pickling a handle,
-    for instance as an argument of a Ray call, passes it to the other process; in this process it then no longer works.
+    for instance as an argument of a Ray call, passes the handle to the other process; in this process it no longer
+    works then.
 
     Attributes:
         name: the input's name.
         domain: the times of the input.
         workers: the number of workers that receive batches in turn.
-        number: the number of the handle among those of the input.
-        is_reopened: whether a return to a snapshot has opened it again, and it has not been used since.
+        number: identifies the handle among all handles of the input.
+        is_reopened: whether a return to a snapshot has reopened the handle, which has not been used since.
 
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("late")
@@ -143,7 +146,7 @@ class InputHandle:
 
     @property
     def statistics(self) -> InputStatistics:
-        """The batches that this process has sent to the input, by all its handles, and the seconds that it waited."""
+        """The counts of all batches that this process has sent to the input, and how long its handles waited."""
         return self._fed.statistics
 
     @told_of_returns
@@ -152,14 +155,14 @@ class InputHandle:
 
         Args:
             batch: a list, Arrow table, record batch or NumPy array.
-            timeout_s: how many seconds to wait; 0 does not wait, None waits as long as the job lives.
-            worker: the number of the worker that receives the batch; by default the next in turn. A program that
-                continues from a snapshot passes it, so that each batch goes to the same worker as before.
+            timeout_s: how many seconds to wait; 0 for not at all, None for as long as the job lives.
+            worker: the number of the worker that receives the batch; by default the next in turn. Pass it in a program
+                that continues from a snapshot, so that each batch goes to the same worker as before.
 
         Raises:
-            WouldBlock: too much stayed in flight; nothing was sent.
+            WouldBlock: too much was in flight until the timeout; nothing was sent.
             TokenError: the handle is closed or was passed to another process, or there is no such worker.
-            TypeError: ``batch`` has another type, or, in the driver, a record has a wrong type.
+            TypeError: ``batch`` has another type. In the driver also: a record has a wrong type.
             JobRolledBack: the job has returned to a snapshot: send the batches after `position` again. Each method may
                 raise it, once in each thread.
             JobError: the job has failed or was stopped.
@@ -195,10 +198,10 @@ class InputHandle:
     def advance_to(self, time: Time, *, timeout_s: float | None = None) -> None:
         """Promise to send nothing before ``time``, so that earlier times can complete.
 
-        It waits while the handle is too many times ahead of the job's probes; ``timeout_s`` is as for `send`.
+        Waits while the handle is too many epochs ahead of the job's probes; ``timeout_s`` is as for `send`.
 
         Raises:
-            WouldBlock: the handle stayed too far ahead, and did not advance.
+            WouldBlock: the handle was too far ahead until the timeout, and has not advanced.
             TokenError: the handle is closed or was passed to another process, or ``time`` is not a time at or after the
                 current one.
             JobError: the job has failed or was stopped.
@@ -206,7 +209,7 @@ class InputHandle:
         if len(self._left) >= self._epochs_ahead and time != self._time:
             ahead = f"it is {len(self._left)} times ahead of the probes"
             if self._wait(self._has_caught_up, timeout_s, ahead) is Admission.LET_IN:
-                self._epochs_ahead *= 2  # the dataflow needs to receive more times before it can complete one
+                self._epochs_ahead *= 2  # the dataflow must receive later times before it can complete a time
         with self._feed.lock:
             self._check_open("advance")
             time = self._checked_time(time, "advance to")
@@ -217,17 +220,17 @@ class InputHandle:
 
     @told_of_returns
     def end_substream(self, *keys: Any) -> None:
-        """Promise that no handle sends more records of these keys' substreams at this time.
+        """Promise that no handle sends further records of these keys' substreams at this time.
 
         The input's stream must be divided: ``flow.input(...).substreams(name, key=...)``. A key may be used again at a
-        later time, for another substream. A key without an open substream gets an empty one, which ends. One call with
-        several keys is cheaper than several calls.
+        later time, for a new substream. For a key without an open substream, an empty substream begins and ends. One
+        call with several keys is cheaper than several calls.
 
         Raises:
             TokenError: the handle is closed or was passed to another process.
             TypeError: a key cannot be hashed.
-            JobError: the job has failed or was stopped. It fails if the input has no substreams, if a substream of the
-                key has ended at this time or later, or if a record arrives after the end.
+            JobError: the job has failed or was stopped. The job fails if the input has no substreams, if a substream of
+                the key has already ended at this time or later, or if a record arrives after the end.
         """
         for key in keys:
             try:
@@ -242,7 +245,7 @@ class InputHandle:
                 self._ends += 1
 
     def clone(self) -> Self:
-        """Return one more handle of the input, at the same time. Close both.
+        """Return one more handle of the input, at the same time. Close both handles.
 
         Raises:
             TokenError: the handle is closed or was passed to another process.
@@ -252,7 +255,7 @@ class InputHandle:
 
     @told_of_returns
     def delayed(self, time: Time) -> Self:
-        """Return one more handle of the input, at ``time``; this one stays at its time.
+        """Return one more handle of the input, at ``time``. This handle stays at its time.
 
         Raises:
             TokenError: the handle is closed or was passed to another process, or ``time`` is not a time at or after the
@@ -271,7 +274,7 @@ class InputHandle:
         """Promise to send nothing more; idempotent.
 
         Raises:
-            JobRolledBack: the job has returned to a snapshot, so batches must be sent again first.
+            JobRolledBack: the job has returned to a snapshot: first send the batches after `position` again.
         """
         with self._feed.lock:
             if self._ended is not None:
@@ -281,15 +284,15 @@ class InputHandle:
         self._feed.flush()
 
     def wait_until_saved(self, timeout_s: float = 300.0) -> None:
-        """Wait until a snapshot has all batches sent before this call. Then you need not be able to send them again.
+        """Wait until a snapshot has all batches sent before this call, so that you never need to send them again.
 
-        This takes a snapshot; in a job without snapshots it does nothing.
+        This takes a snapshot. In a job without snapshots it does nothing.
 
         Raises:
             JobRolledBack: the job has returned to a snapshot: send the batches after `position` again.
-            SnapshotError: the snapshot was not taken; call again to try the next one.
+            SnapshotError: the snapshot failed. Call again to take another one.
             TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
-            JobError: the job has failed or was stopped, or this is not its driver.
+            JobError: the job has failed or was stopped, or this process is not its driver.
         """
         for step in (self._feed.wait_until_usable, lambda: self._feed.save(timeout_s)):
             step()
@@ -298,10 +301,10 @@ class InputHandle:
 
     @told_of_returns
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the handle: it moves to the process that unpickles it."""
+        """Pickle the handle, which moves to the process that unpickles it."""
         with self._feed.lock:
             if self.is_reopened:
-                self._untold.tell_this()  # the handle takes its position along, and no thread sends with it now
+                self._untold.tell_this()  # the position is pickled too, so no thread may send with the handle now
             self._check_open("hand over")
             if self._feed.is_carrying:
                 raise TokenError(
@@ -355,7 +358,7 @@ class InputHandle:
         return admission
 
     def _go_back(self, feed: Feed, number: int, position: InputPosition | None) -> None:
-        """Continue from a snapshot, with another feed; a handle that the snapshot does not have is closed.
+        """Continue from a snapshot, with another feed. A handle that is not in the snapshot is closed.
 
         If the handle has sent batches since the snapshot, or was closed, the next call of each thread raises
         JobRolledBack, and so does `Job.wait`.

@@ -1,4 +1,4 @@
-"""The feed of a job's inputs in a process to which handles were passed."""
+"""The feed of a job's inputs in a process that has received handles from another."""
 
 import logging
 import os
@@ -49,18 +49,18 @@ def take_over(address: FeedAddress, name: str, handle: int, position: InputPosit
 
 
 def ticket(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> tuple[Any, ...]:
-    """Return how to unpickle a handle: a function and its arguments."""
+    """Return the function, and its arguments, that unpickle a handle."""
     return take_over, (address, name, handle, position, snapshot)
 
 
 class RemoteFeed(Feed):
     """Feeds a dataflow whose driver is another process.
 
-    It leaves the job once all its handles are closed. Until then it reports to worker 0 every second: if its process
-    ends, or drops a handle, records are missing and the dataflow fails.
+    The feed leaves the job once all its handles are closed. Until then it reports to worker 0 every second: if its
+    process ends or drops a handle, records are missing and the dataflow fails.
 
-    It takes part in snapshots once worker 0 knows it. The status of a worker announces a new snapshot. When the job
-    returns to a snapshot, the driver has the handles again, and those in this process are useless.
+    The feed takes part in snapshots once worker 0 knows it. A worker's status announces a new snapshot. When the job
+    returns to a snapshot, the driver has the handles again, and the handles in this process are useless.
     """
 
     def __init__(self, address: FeedAddress) -> None:
@@ -82,7 +82,7 @@ class RemoteFeed(Feed):
         self.has_left = False
 
     def take_over(self, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
-        """Return a handle that was passed to this process; the feed soon claims it, even if it is not used."""
+        """Return a handle that was passed to this process. The feed soon claims the handle, even if it is not used."""
         self.snapshot_begun(snapshot)
         fed = self.inputs.get(name)
         if fed is None:
@@ -115,7 +115,7 @@ class RemoteFeed(Feed):
     def abandon(self, name: str, reason: str) -> None:
         """Fail the dataflow: records of this handle are missing.
 
-        The garbage collector calls this too, so it takes no lock.
+        This takes no lock, since the garbage collector may call it.
         """
         self._given_up = self._given_up or f"input {name!r}: {reason}"
 
@@ -126,10 +126,10 @@ class RemoteFeed(Feed):
     def flush(self) -> None:
         """Once no handle is open, wait until the workers have all commands.
 
-        An operator does not wait, since its own worker may have to receive commands.
+        On an operator's thread this does not wait, since the operator's worker may have to receive the commands.
 
         Raises:
-            JobError: no worker has answered for ``hang_timeout_s`` seconds, though none runs an operator.
+            JobError: no worker has answered for ``hang_timeout_s`` seconds, although no worker runs an operator.
         """
         self._link.wake()
         if threading.current_thread().name.startswith(WORKER_THREAD):
@@ -171,7 +171,7 @@ class RemoteFeed(Feed):
             self._claimed.discard(command.handle)
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope; an error may show that the job has ended."""
+        """Send a worker an envelope. If that fails because the job has ended, raise as `check_alive`."""
         try:
             size = self._link.send(worker, envelope)
         except JobError as error:
@@ -184,8 +184,8 @@ class RemoteFeed(Feed):
     def _claim(self, handle: int, name: str) -> None:
         """Make sure that no other process uses a handle, and that worker 0 knows this process.
 
-        If a process dies, Ray repeats its call with the same handle. So before a refusal counts, this waits for a
-        return to a snapshot, after which the handle is useless without error.
+        If a process dies, Ray may repeat its call, with the same handle, in another process. So before a refusal, this
+        waits a while for the job to return to a snapshot, and then raises JobRolledBack instead.
         """
         import ray
 
@@ -224,7 +224,7 @@ class RemoteFeed(Feed):
         self._claimed.add(handle)
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has ended or this process has left it, JobRolledBack if the job has gone back."""
+        """Raise JobError if the job has ended or this feed has left it, JobRolledBack if the job has gone back."""
         if self._end is not None:
             raise self._decided_end(self._end)
         if self.has_left:
@@ -295,15 +295,15 @@ class RemoteFeed(Feed):
                     except TokenError as error:  # the handle's user receives the error
                         _LOGGER.debug("%s", error)
         if not self.has_left and not self._is_used:
-            with _feeds_lock, self.lock:  # a handle that closes has this lock until it has reported that
+            with _feeds_lock, self.lock:  # a closing handle has this lock until it has reported its end
                 self.has_left = not self._is_used
         if self.has_left:
             self._leave()
 
     def _leave(self) -> None:
-        """Leave the job: worker 0 last, when the others have all commands.
+        """Leave the job: worker 0 last, after the other workers have all commands.
 
-        Until then it notices if this process dies.
+        Until then, worker 0 notices if this process dies.
         """
         for workers in (range(1, self.workers), range(1)):
             for worker in workers:
@@ -323,9 +323,9 @@ class RemoteFeed(Feed):
 
 
 def has_gone_back(address: FeedAddress) -> bool:
-    """Tell whether a job has continued from a snapshot, with other workers; wait while it may be about to.
+    """Tell whether a job has continued from a snapshot with other workers; wait while that is undecided.
 
-    If the job has no workers for a while, not even ones that have left it, it has ended.
+    If the job has had no workers for a while, not even workers that have left it, it has ended.
     """
     import ray
 

@@ -1,7 +1,7 @@
 """The threads that have not yet been told that their job has returned to a snapshot.
 
-Each thread that existed then may be about to send the next records, so each is told once. A later thread is told only
-if no other thread was.
+Each thread that existed at the return may be about to send the next records, so each is told once. A later thread is
+told only if no earlier thread was.
 """
 
 import threading

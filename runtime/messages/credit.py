@@ -1,4 +1,4 @@
-"""Credit: how one worker tells another about bytes in flight, and how bytes are counted."""
+"""Credit: a worker's report to another about bytes in flight, and how bytes are counted."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ DEFAULT_BYTES_IN_FLIGHT = 64 << 20
 
 
 OVERHEAD_BYTES = 256
-"""The bytes that count for a message beside its records, so that many small ones are limited, too."""
+"""The bytes that each message counts beside its records, so that many small messages are limited too."""
 
 
 UNTOLD_PARTS = 8
-"""The part of its limit, as a divisor, at which a worker reports at the latest how many bytes it has taken."""
+"""A worker reports received bytes at the latest when they reach its limit divided by this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Credit:
     """The report of one worker to another about bytes in flight.
 
     Attributes:
-        taken: how many of the bytes that the other has sent, since the beginning, operators here have received.
+        taken: how many bytes from the other worker the operators here have received since the beginning.
         congested: whether this worker has more bytes in flight than its limit.
     """
 

@@ -1,8 +1,8 @@
 """The envelope: everything that one step sends to one worker.
 
-An outbox puts the messages and the progress of a step into one envelope for each peer. Its frames are one pickle, and
-each large buffer of Arrow or NumPy, which is not copied. A link may reorder and repeat envelopes, so an outbox numbers
-those to each peer from 0.
+An outbox puts the messages and the progress of a step into one envelope for each peer. An envelope is sent as one
+pickle and the large buffers of Arrow and NumPy, uncopied. A link may reorder and repeat envelopes, so an outbox numbers
+the envelopes to each peer from 0.
 """
 
 import pickle
@@ -26,16 +26,16 @@ _LARGE = 16 * 1024
 
 
 FIRST_HANDLE = 0
-"""The number of the first handle of an input; the numbers of the others are random."""
+"""The number of an input's first handle; later handles have random numbers."""
 
 InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
-"""The actions of a handle of an input."""
+"""The actions of an input's handle."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):
     """One batch at one time for one input port.
 
-    ``target`` is the port's location number; ``size`` is the batch's bytes in flight at the worker ``sender``.
+    ``target`` is the port's location number; ``size`` is the bytes that the worker ``sender`` counts as in flight.
     """
 
     target: int
@@ -67,10 +67,11 @@ def _message(target: int, time: Time, packed: Any, size: int, sender: int, label
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
-    """An action of a handle on one worker's part of an input; ``size`` is the batch's bytes in flight.
+    """An action of a handle on one worker's part of an input.
 
-    ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle ``origin``. If a handle is
-    passed or closed, ``batch`` is its position. ``"end"`` ends the substreams of the keys in ``batch``.
+    ``handle`` is the handle's number; ``size`` is the batch's bytes in flight. ``"clone"`` makes the handle, at
+    ``time``, from the handle ``origin``. When a handle is passed on or closed, ``batch`` is its position. ``"end"``
+    ends the substreams of the keys in ``batch``.
     """
 
     input: str
@@ -88,12 +89,12 @@ class InputCommand(msgspec.Struct, frozen=True, array_like=True):
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
     """Everything from one step of a sender for one receiver: data and progress, applied at once.
 
-    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. The ``status`` envelopes of workers to
-    feeders have one common count; feeders send their own, see `FeederStatus`. ``substreams`` is news of substreams;
-    ``heard`` is how much of it the sender had received; see `SubstreamBooks`. ``snapshot`` is the number of the
-    sender's snapshot; see `Cut`. A ``marker`` begins a snapshot: a feeder sends its positions to worker 0, worker 0
-    sends its list of feeders to the others, other markers are empty. ``saved`` is the last durable snapshot, as the
-    driver says; 0 if there is no news. A ``question`` comes from the driver.
+    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. A worker's envelopes with ``status``
+    share one count for all feeders. ``substreams`` is news of substreams, and ``heard`` how much of it the sender had
+    received; see `SubstreamBooks`. ``snapshot`` is the number of the sender's snapshot; see `Cut`. A ``marker`` begins
+    a snapshot: a feeder sends its positions to worker 0, worker 0 sends its list of feeders to the others, other
+    markers are empty. ``saved`` is the driver's news of the last durable snapshot, 0 for none. ``question`` comes from
+    the driver.
     """
 
     sender: int
@@ -123,13 +124,13 @@ def _command(
 
 def encode(envelope: Envelope) -> list[Any]:
     """Return the frames of an envelope; raise the error of a part that cannot be pickled."""
-    # A tuple takes half the time of an object, which for a small envelope is most of it.
+    # A tuple takes half the time of an object; in a small envelope, that is most of the time.
     fields = msgspec.structs.astuple(envelope)
     return dump_frames(fields, _LARGE) if envelope.messages or envelope.commands else [dumps(fields)]
 
 
 def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
-    """Return the envelope of these frames, which must come from an authenticated peer.
+    """Return the envelope in the frames of an authenticated peer.
 
     Raises:
         ProtocolError: the envelope cannot be unpickled.

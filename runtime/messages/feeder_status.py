@@ -29,15 +29,15 @@ class FeederName:
 
 @dataclass(frozen=True, slots=True)
 class FeederStatus:
-    """The state of a feeder, which it sends to a worker; the worker replies with its own state.
+    """A feeder's state, sent to a worker, which replies with its own state.
 
-    Each feeder, also the driver, sends it to all workers when it begins, waits long, or leaves. All feeders except the
-    driver also send it to worker 0 every second.
+    Each feeder, including the driver, sends its state to all workers when it begins, waits long, or leaves. All feeders
+    except the driver also send it to worker 0 every second.
 
     Attributes:
-        address: where it listens; None if it fetches envelopes.
-        given_up: why it has dropped an open handle; None if it has not.
-        is_leaving: whether all its handles are closed and this is its last status.
+        address: where the feeder listens; None if it fetches envelopes.
+        given_up: why the feeder has dropped an open handle; None if it has not.
+        is_leaving: whether all handles of the feeder are closed and this status is its last.
     """
 
     address: "SocketAddress | None"
@@ -57,11 +57,11 @@ class WorkerStatus:
     """A worker's state at one moment, for one feeder.
 
     Attributes:
-        taken: how many of the feeder's bytes its inputs have received.
+        taken: how many of the feeder's bytes the worker's inputs have received.
         heard: how many of the feeder's envelopes have arrived without a gap.
-        steps: the number of its steps, if it has no work left and the feeder has asked.
-        written: its part of a snapshot, sent once to the driver.
-        awaits: the number of a snapshot; the worker needs a later one to continue. -1 if it needs none.
+        steps: the number of the worker's steps, if the feeder has asked and the worker has no work left.
+        written: the worker's part of a snapshot, sent once to the driver.
+        awaits: to continue, the worker needs a snapshot with a number above this; -1 if it needs none.
     """
 
     phase: Phase

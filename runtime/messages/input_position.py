@@ -11,10 +11,8 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defa
 
     Attributes:
         time: the time of its next batch.
-        batches, records: the numbers sent in all.
-        is_closed: whether the handle is closed.
-        batches_at_time: the number of batches at ``time``.
-        is_first: whether the handle replaces the first one, which was passed to another process.
+        batches, records: how many the handle has sent in all.
+        is_first: whether the handle replaces the input's first handle, which was passed to another process.
         ends: the number of calls of `InputHandle.end_substream`.
     """
 
@@ -28,4 +26,4 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defa
 
 
 Positions: TypeAlias = Mapping[str, Mapping[int, InputPosition]]
-"""By input and number of the handle, the positions of the open handles, and always that of the first handle."""
+"""The positions of the first handle and of all open handles, by input and by number of the handle."""

@@ -1,8 +1,8 @@
 """The label of a message: the substreams of its records.
 
-If all records are of one substream, the label is (number of the declaration, key), like that of a token. Records of
-several substreams can share a message, so that small substreams do not cost a message each. Then the label has the key
-of each record.
+If all records are of one substream, the label is (number of the declaration, key), as for tokens. Records of several
+substreams can share a message, so that small substreams need no message each; then the label has the key of each
+record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ Label: TypeAlias = tuple[int, Key]
 
 
 class MixedLabel:
-    """The substreams of a message's records: the key of each record, in order, and the distinct keys."""
+    """The label of a message with several substreams: the key of each record, in order, and the distinct keys."""
 
     __slots__ = ("declaration", "distinct", "keys")
 
@@ -76,7 +76,7 @@ def divide_by_owner(
 
 @dataclass(frozen=True, slots=True)
 class EndOfSubstream:
-    """A mark among records that are yet to be divided: the records before it were the last with this key."""
+    """A mark among records that are yet to be divided: no record with this key follows it."""
 
     key: Any
 

@@ -8,13 +8,13 @@ from tidewheel.progress import Time
 from tidewheel.progress.substream_tracker import Key
 
 Counts: TypeAlias = dict[tuple[int, Time], int]
-"""Differences of counts that are not zero, by (location number, time)."""
+"""Changes of counts, none of them zero, by (location number, time)."""
 
 Shape: TypeAlias = tuple[tuple[tuple[int, Time], int], ...]
-"""Differences of counts as above, which many substreams may share."""
+"""Changes of counts that many substreams may share, as ((location number, time), change)."""
 
 Keys: TypeAlias = dict[int, list[Key]]
-"""Substreams in order, by the number of the declaration, or of a location."""
+"""The keys of substreams, in order, by the number of a declaration or of a location."""
 
 
 class Changes(msgspec.Struct, frozen=True, array_like=True):
@@ -39,12 +39,12 @@ class Changes(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ending(msgspec.Struct, frozen=True, array_like=True):
-    """From now on, a worker's declaration receives only the records that wait there for their keys.
+    """From now on, a declaration on this worker receives only records that wait there for their keys.
 
     - ``declaration``: its number.
-    - ``is_first``: whether this worker had not reported it before.
+    - ``is_first``: whether this is the worker's first such report.
     - ``waiting``: keys with waiting records, in addition to those reported before.
-    - ``done``: reported keys that have no waiting records any more.
+    - ``done``: reported keys that no longer have waiting records.
     """
 
     declaration: int
@@ -56,7 +56,7 @@ class Ending(msgspec.Struct, frozen=True, array_like=True):
 class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     """One worker's news for another, applied at once.
 
-    To worker 0, which sees all:
+    To worker 0, which receives the news of all workers:
 
     - ``changes``: changes of substreams that are about to end.
     - ``ending``: declarations that receive only records that wait at the sender.
@@ -66,10 +66,10 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     From worker 0, to every other:
 
     - ``closing``: substreams that are about to end, so that workers must send their changes.
-    - ``all_closing``: declarations all of whose substreams are closed, since no worker accepts records any more.
-    - ``turns``: closed substreams, in order, for inputs on a cycle, which receive one after the other.
+    - ``all_closing``: declarations of which all substreams are closed, since no worker accepts records any more.
+    - ``turns``: closed substreams, in order, for inputs on a cycle, which receive one substream after the other.
     - ``ends``: for each location, the substreams that have ended there, in order.
-    - ``over``: substreams of which nothing is left that could reach an operator that reads ends.
+    - ``over``: substreams that have ended: none of their records or tokens can reach an operator that reads ends.
     - ``all_over``: declarations that have no substream and will have none.
     """
 

@@ -1,14 +1,14 @@
 """Questions of the driver about the state of operators, such as look-ups by key, and the answers of one worker.
 
-A worker answers for a time that is complete by its own frontier, so it has all records of that time. Frontiers of
-workers differ at one moment. So the driver asks each worker for its newest complete time, and to keep its history from
-there on. The answer is for the greatest of these times, which soon is complete on all workers. The driver asks the
-other workers for that time, and then lets all forget the questions.
+A worker answers for a time that is complete by its own frontier, so it has all records of that time. But the frontiers
+of workers differ at any moment. So the driver first asks each worker for its newest complete time, and to keep the
+history from that time on. The driver's answer is for the greatest of these times, which is soon complete on all
+workers. The driver asks the other workers for that time, and then lets all forget the questions.
 
 So an operator keeps its history from the earliest of these times on:
 
 - the newest complete time,
-- the times of its answers to questions that stay.
+- the times of its answers to questions with ``stays``.
 """
 
 from collections import deque
@@ -21,10 +21,10 @@ from typing import Any, TypeAlias
 from tidewheel.transport.frames import unpicklable
 
 ENDED = 2**63 - 1
-"""The newest time that is complete when nothing can come any more."""
+"""The newest complete time of an operator that can receive nothing more."""
 
 Read: TypeAlias = Callable[[Sequence[Any], int], Sequence[Any]]
-"""Returns the values that an operator has for each of some keys, as of a time."""
+"""Called with keys and a time; returns an operator's values of each key as of that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,11 @@ class Question:
     """One question to one operator on one worker.
 
     Attributes:
-        number: unique among the questions to this worker.
-        keys: the keys to look up; None lets the worker forget the question with this number.
-        is_exact: whether to answer for ``time``, not for the newest complete time.
-        stays: whether the operator keeps its history from the time of the answer on, until it forgets the question.
+        number: distinguishes the questions to this worker.
+        keys: the keys to look up. None lets the worker forget its question with this number.
+        is_exact: whether to answer for ``time``, instead of the newest complete time.
+        stays: whether the operator keeps its history from the time of the answer on, until the worker forgets the
+            question.
     """
 
     number: int
@@ -62,7 +63,7 @@ class Answer:
 
 
 class Questions:
-    """The questions to the operators of one worker; it answers them between two steps."""
+    """The questions to the operators of one worker, which answers them between two steps."""
 
     def __init__(self, activate: Callable[[int], None]) -> None:
         self._activate = activate
@@ -81,11 +82,14 @@ class Questions:
             self._asked.get(question.operator, partial(self._activate, question.operator))()
 
     def when_asked(self, operator: int, call: Callable[[], object]) -> None:
-        """Let ``call`` handle questions that arrive; otherwise the operator is scheduled."""
+        """Run ``call`` whenever a question to the operator arrives, instead of scheduling the operator."""
         self._asked[operator] = call
 
     def answer(self, operator: int, newest: int, since: int, read: Read) -> None:
-        """Answer an operator's questions, given the newest complete time (-1 for none) and the start of its history."""
+        """Answer an operator's questions.
+
+        Its history reaches from ``since`` to the complete time ``newest``, -1 for none.
+        """
         if not self._open:
             return
         for question in list(self._open.values()):
@@ -104,7 +108,7 @@ class Questions:
                 self._kept[question.number] = operator, time
 
     def tell(self, send: Callable[[Answer], object]) -> None:
-        """Send the answers; an error takes the place of an answer that cannot be pickled."""
+        """Send the answers, and an error instead of each answer that cannot be pickled."""
         while self.answers:
             answer = self.answers.popleft()
             try:

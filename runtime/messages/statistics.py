@@ -19,10 +19,10 @@ class OperatorStatistics:
     """The counts of one operator, on one worker or on all of them.
 
     Attributes:
-        messages_out, records_out: the sent messages and records; a message to several readers counts once.
-        records_dropped: records sent to unread outputs, such as the late records of windows.
-        frontier: the earliest times that it can still receive; empty if its inputs have ended. Without inputs, the
-            earliest times at which it can still send.
+        messages_out, records_out: the numbers of sent messages and records; a message to several readers counts once.
+        records_dropped: the number of records sent to unread outputs, such as the late records of windows.
+        frontier: the earliest times that the operator can still receive or, without inputs, still send; empty if there
+            are none.
     """
 
     schedules: int = 0
@@ -39,7 +39,7 @@ class OperatorStatistics:
 class EdgeStatistics:
     """The traffic of one edge, from a ``source`` such as ``output 0 of 'map'`` to a ``target``.
 
-    ``bytes`` is the size in memory; for a list, an estimate from its first record.
+    ``bytes`` is the size in memory; for lists it is estimated from the first record.
     """
 
     source: str
@@ -51,7 +51,10 @@ class EdgeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class InputStatistics:
-    """The batches that processes have sent to one input, with bytes as for edges, and the seconds that these waited."""
+    """The counts of the batches sent to one input, and how long their senders waited.
+
+    ``bytes`` is the size in memory, as for edges.
+    """
 
     batches: int = 0
     records: int = 0
@@ -71,9 +74,9 @@ class WorkerStatistics:
     """The counts of one worker.
 
     Attributes:
-        progress_messages, progress_changes, progress_bytes: the progress messages it has sent, their net changes, and
-            roughly their pickled size.
-        bytes_in_flight: the bytes at its inputs and on their way to other workers.
+        progress_messages, progress_changes, progress_bytes: the numbers of progress messages sent and of their net
+            changes, and roughly their pickled size.
+        bytes_in_flight: the bytes waiting at the worker's inputs and on their way to other workers.
     """
 
     worker: int
@@ -92,13 +95,13 @@ class JobStatistics:
     """The counts of a job, from the reports of its workers; print it for a table.
 
     ``workers`` has the workers that answered, ``silent`` the numbers of workers that are busy in an operator.
-    ``inputs`` has the counts of what was sent to each input; those of other processes may be a second old.
+    ``inputs`` has the counts for each input; the counts of other processes may be a second old.
 
-    ``topics`` has for each topic and partition the counts of its publisher, and is empty for a publisher that does not
-    answer. ``subscribers`` is their number, and ``lag_bytes`` and ``lag_messages`` the lag of the slowest. Of those
-    that fell behind, ``overflows`` counts the ones cut off, ``epochs_dropped`` the epochs left out, and ``holders`` the
-    ones that hold back the dataflow. With exactly-once delivery the counts are ``messages``, ``subscriptions``,
-    ``unread``, ``log_bytes`` and others.
+    ``topics`` has, for each topic and partition, the counts of its publisher; they are empty if the publisher does not
+    answer. ``subscribers`` is the number of subscribers, ``lag_bytes`` and ``lag_messages`` the lag of the slowest.
+    ``overflows`` counts subscribers cut off since they fell behind, ``epochs_dropped`` the epochs that slow subscribers
+    missed, and ``holders`` the subscribers that hold back the dataflow. With exactly-once delivery the counts are
+    ``messages``, ``subscriptions``, ``unread``, ``log_bytes`` and others.
     """
 
     workers: tuple[WorkerStatistics, ...]
@@ -108,13 +111,13 @@ class JobStatistics:
 
     @property
     def operators(self) -> dict[str, OperatorStatistics]:
-        """The operators by name, summed over the workers, in the order in which they were described."""
+        """The counts of operators by name, summed over the workers, in the order of the program."""
         names = self.workers[0].operators if self.workers else ()
         return {name: _summed([worker.operators[name] for worker in self.workers]) for name in names}
 
     @property
     def edges(self) -> tuple[EdgeStatistics, ...]:
-        """The edges, summed over the workers."""
+        """The counts of edges, summed over the workers."""
         return tuple(_summed(edge) for edge in zip(*(worker.edges for worker in self.workers), strict=True))
 
     def __str__(self) -> str:

@@ -8,8 +8,6 @@ from tidewheel.runtime.messages.labels import Labels
 
 
 class Unread(NamedTuple):
-    """A message that an operator has not received."""
-
     time: Time
     batch: Batch
     label: Labels | None

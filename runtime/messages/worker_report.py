@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from tidewheel.host.process_memory import ProcessUse
 from tidewheel.host.recent_lines import LogLine
 from tidewheel.progress import Knowledge, Time
+from tidewheel.runtime.messages.connector_numbers import ConnectorNumbers
 from tidewheel.runtime.messages.statistics import InputStatistics, WorkerStatistics
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSubstreams:
-    """The open substreams of one declaration on a worker."""
-
     name: str
     count: int
     keys: tuple[str, ...]
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     pass
 
 NEXT_SNAPSHOT = "the next snapshot"
-"""The event that an operator awaits if it sends only records of durable snapshots."""
+"""The event that an operator awaits if it sends records only after a snapshot has made them durable."""
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """Numbers of tokens by (location number, time)."""
@@ -34,19 +33,20 @@ Counts: TypeAlias = Mapping[tuple[int, Time], int]
 class WorkerReport:
     """The state of one worker at one moment.
 
-    Locations have their numbers in `Plan.graph` for one worker.
+    The numbers of locations are those of `Plan.graph` for one worker.
 
     Attributes:
-        knowledge: its knowledge of all pointstamps of the job, and its sent changes.
-        awaited: the tokens that notificators hold, for times that operators wait for.
+        knowledge: the worker's knowledge of all pointstamps of the job, and the changes it has sent.
+        awaited: the tokens that notificators hold for times that operators wait for.
         held: arrived messages that must wait for others of their substream.
-        expected: the numbers of the operators that wait only for a thread to activate them.
-        waits_for: for operators that keep tokens by design, by number, which event they wait for, in words.
-        asked: the numbers of the operators that have asked to be scheduled, whatever arrives.
-        fed, feeders: the counts and names of the other processes that feed the job, if this worker knows them.
+        expected: the numbers of the operators that only a thread will activate.
+        waits_for: by number, for operators that keep tokens by design: the event that they wait for, in words.
+        asked: the numbers of the operators that have asked to be scheduled, even if nothing arrives.
+        fed, feeders: the counts and names of the other processes that feed the job, as far as this worker knows.
         queued_bytes: the bytes waiting at inputs, by location number.
-        state_keys: the number of keys or items in the state of each operator, by name.
-        state_bytes: about how many bytes each state takes, as far as known.
+        state_keys: the number of keys or items in each operator's state, by name.
+        state_bytes: about how many bytes each operator's state takes, as far as known.
+        connectors: the numbers of sources and sinks, by the name of the operator.
     """
 
     worker: int
@@ -67,6 +67,7 @@ class WorkerReport:
     leaked: Mapping[str, int] = field(default_factory=dict)
     state_keys: Mapping[str, int] = field(default_factory=dict)
     state_bytes: Mapping[str, int] = field(default_factory=dict)
+    connectors: Mapping[str, ConnectorNumbers] = field(default_factory=dict)
     process: ProcessUse | None = None
     lines: tuple[LogLine, ...] = ()
 
@@ -75,8 +76,8 @@ class WorkerReport:
 class BusyWorker:
     """A worker that did not answer in time, because it is inside an operator.
 
-    ``operator`` is None if unknown; ``seconds`` is how long its call has taken so far. A worker that ``is_dead`` will
-    not answer.
+    ``operator`` is None if unknown; ``seconds`` is how long the call of the operator has taken so far. If ``is_dead``,
+    the worker will never answer.
     """
 
     worker: int

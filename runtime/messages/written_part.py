@@ -17,11 +17,11 @@ class Blob(msgspec.Struct, frozen=True):
 
 
 class WrittenPart(msgspec.Struct, frozen=True, array_like=True):
-    """The report on a part that was written, or the error.
+    """The report on a part: its files, or the error.
 
     Attributes:
         blobs: the files of the part, oldest first.
-        positions: the positions of feeders, pickled; only from worker 0.
+        positions: the positions of feeders, pickled; only worker 0 reports them.
     """
 
     number: int

@@ -1,7 +1,7 @@
 """The entries of a folder's log, as JSON: owners, snapshots, deletions, releases.
 
-Each entry is one small object, such as `log/0000000043.json`. It is put once and never changes. Its last member is the
-CRC-32C of the bytes before it.
+Each entry is one small object, such as `log/0000000043.json`, which is put once and never changes. Its last JSON member
+is the CRC-32C of the bytes before it.
 """
 
 import re
@@ -14,15 +14,18 @@ from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.storage.checksum import crc32c
 
 FORMAT_VERSION = 2
-"""The version of the format of a folder. Readers refuse entries of a later one, and remove nothing of its folder."""
+"""The version of a folder's format.
+
+Readers refuse entries of a later version, and then remove nothing in the folder.
+"""
 
 
 class Process(msgspec.Struct, frozen=True):
-    """The identity of a process, unlike that of any other process at any time.
+    """The identity of a process, different from that of any other process at any time.
 
     Args:
-        namespace: the namespace of its process id, which differs between containers.
-        started: when it started, in ticks since the start of the machine.
+        namespace: the namespace of the process id, which differs between containers.
+        started: when the process started, in ticks since the start of the machine.
     """
 
     host: str
@@ -33,11 +36,11 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class Owner(msgspec.Struct, frozen=True, tag="owner"):
-    """A claim: from this entry on, its writer owns the folder.
+    """A claim: from this entry on, the entry's writer owns the folder.
 
     Args:
         claimed: the moment of the claim, as ISO 8601 in UTC.
-        incarnation: the number of claims of the folder so far, including this one.
+        incarnation: the number of claims of the folder so far, including this claim.
     """
 
     job: str
@@ -53,7 +56,7 @@ class Manifest(msgspec.Struct, frozen=True, tag="snapshot"):
 
     Args:
         created: the moment of the commit, as ISO 8601 in UTC.
-        blobs: all blobs that it needs, also those of earlier snapshots.
+        blobs: all blobs that the snapshot needs, also blobs of earlier snapshots.
         kept: the entry numbers of the earlier snapshots that the folder keeps.
     """
 
@@ -68,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, tag="snapshot"):
 
 
 class Deletion(msgspec.Struct, frozen=True, tag="deletion"):
-    """A person has deleted snapshots; those in ``kept`` remain."""
+    """A person has deleted snapshots; the snapshots in ``kept`` remain."""
 
     kept: tuple[int, ...]
     identity: str
@@ -83,7 +86,7 @@ class Release(msgspec.Struct, frozen=True, tag="released"):
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A damaged object of the log, whose kind is unknown."""
+    """A damaged entry of the log, of unknown kind."""
 
     problem: str
 
@@ -107,13 +110,13 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(name: str, data: bytes) -> FoundEntry:
-    """Return the entry in an object with this name; `Unreadable` if `encode` cannot have made the bytes.
+    """Return the entry in the bytes of an object; `Unreadable` if `encode` cannot have made them.
 
     >>> decode("log/0000000001.json", encode(Release("7f")))
     Release(identity='7f', version=2)
 
     Raises:
-        SnapshotError: a newer version of tidewheel has written it.
+        SnapshotError: a newer version of tidewheel has written the entry.
     """
     try:
         version = _HEADER.decode(data).version

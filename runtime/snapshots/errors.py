@@ -10,11 +10,11 @@ class SnapshotFolderInUse(SnapshotError):  # noqa: N818  it names what is so
 
 
 class FencedError(SnapshotError):
-    """Another job has claimed the folder, so this one cannot commit any more."""
+    """Another job has claimed the folder, so this job can no longer commit."""
 
 
 class SnapshotFolderGone(FencedError):  # noqa: N818  it names what happened
-    """The folder of a job was removed, so the job cannot commit any more."""
+    """The folder of a job was removed, so the job can no longer commit."""
 
 
 class SnapshotDamaged(SnapshotError):  # noqa: N818  it names what happened

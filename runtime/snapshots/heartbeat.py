@@ -1,4 +1,4 @@
-"""The heartbeat of a folder's owner: an object that its process keeps rewriting, so that other jobs see it is alive."""
+"""The heartbeat of a folder's owner: an object that the owner's process rewrites as a sign of life to other jobs."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ from tidewheel.storage.folder import Folder
 
 INTERVAL_S = 1.0
 SILENCE_S = 5.0
-"""The time without a change of a heartbeat after which its owner counts as dead."""
+"""An owner counts as dead if its heartbeat has not changed for this long, in seconds."""
 _LOOK_S = 0.25
 
 _logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Heartbeat:
         self._thread.join(within_s)
 
     def remove(self) -> None:
-        """Remove the object of a stopped heartbeat; if this fails, a later owner does."""
+        """Remove the object of a stopped heartbeat; if this fails, a later owner removes it."""
         with suppress(SnapshotError):
             self._folder.remove([self._name])
 
@@ -55,7 +55,7 @@ class Heartbeat:
 def beats(folder: Folder, owner: Owner) -> bool:
     """Return True as soon as an owner's heartbeat changes, False after `SILENCE_S` seconds without a change.
 
-    It counts unchanged readings, since this process may itself have been suspended.
+    This counts unchanged readings instead of time, since this process may itself have been suspended.
     """
     name = heartbeat_name(owner.incarnation)
     first = folder.read(name)

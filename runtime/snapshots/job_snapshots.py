@@ -1,4 +1,7 @@
-"""The snapshots of one job, in its driver: it begins each, collects the reports of the workers, and commits it."""
+"""The snapshots of one job.
+
+Its driver begins each snapshot, collects the workers' reports, and commits the snapshot.
+"""
 
 import base64
 import logging
@@ -40,11 +43,11 @@ _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
 _LEAST_PAUSE_S = 0.001
 _AGAIN = Retry(first_pause_s=1.0)
-"""The pauses before a failed, awaited snapshot is tried again; none exceeds the time between snapshots."""
+"""The pauses before another attempt at an awaited snapshot that failed; at most the interval of snapshots."""
 _PYTHON = MAGIC_NUMBER.hex()
-"""The version of bytecode, without which digests of functions cannot be compared."""
+"""The version of bytecode: only digests of functions of the same version can be compared."""
 _MOST_FAILURES = 16
-"""The number of failures that are remembered for threads that wait for one of them."""
+"""How many failures are remembered, for threads that wait for a snapshot that failed."""
 
 Read = TypeVar("Read")
 
@@ -53,8 +56,8 @@ class JobSnapshots:
     """Owns the folder of a job's snapshots until `release`.
 
     Attributes:
-        last: facts of the last snapshot: its ``number``, when it was ``taken`` in seconds since 1970, its ``bytes``,
-            the ``written_bytes`` among them and the ``seconds`` that it took; empty before the first.
+        last: the facts of the last snapshot: its ``number``, when it was ``taken`` (seconds since 1970), its ``bytes``,
+            the newly ``written_bytes`` among these, and the ``seconds`` that it took. Empty before the first snapshot.
 
     Raises:
         SnapshotError: the folder cannot be used, another job uses it, or the dataflow does not fit the snapshot.
@@ -99,7 +102,7 @@ class JobSnapshots:
         return f"snapshot {self._committed} in {self.url}" if self._committed else "its beginning"
 
     def go_back(self) -> None:
-        """Continue from the last snapshot; give up a pending one.
+        """Continue from the last snapshot. A pending snapshot is given up.
 
         Raises:
             SnapshotError: no snapshot is intact, or it does not fit the dataflow.
@@ -114,10 +117,10 @@ class JobSnapshots:
             self._blobs = frozenset(() if self.manifest is None else (blob.name for blob in self.manifest.blobs))
 
     def read(self, by: Callable[[WorkerSnapshots], Read]) -> Read:
-        """Let all workers read their state with ``by``; if a file is damaged, from the snapshot before.
+        """Let all workers read their state with ``by``; if a file is damaged, try the previous snapshot.
 
         Raises:
-            SnapshotError: no snapshot is intact, or one does not fit or cannot be read.
+            SnapshotError: no snapshot is intact, or a snapshot does not fit or cannot be read.
         """
         while True:
             try:
@@ -218,13 +221,13 @@ class JobSnapshots:
         return self._committed
 
     def is_awaited(self, behind: int) -> bool:
-        """Tell whether a snapshot must begin: none is pending, and something waits for a later one than ``behind``.
+        """Tell whether a snapshot must begin: none is pending, and the last one has at most the number ``behind``.
 
-        After a failure it waits before it answers True again, at most the interval of snapshots.
+        After a failure the answer is False for a while, at most for the interval of snapshots.
 
         Raises:
-            SnapshotError: the folder was removed, so no snapshot will come; not if ``behind`` is -1, since nothing
-                waits.
+            SnapshotError: the folder was removed, so the awaited snapshot will never come. Not raised if ``behind`` is
+                -1, since then no operator waits.
         """
         if self._ended and behind >= 0:
             raise SnapshotError(f"what waits for a snapshot can never be seen: {self._ended}")
@@ -265,7 +268,7 @@ class JobSnapshots:
             self._fail(f"worker {', '.join(late)} has not written its part within {_GIVEN_UP_AFTER_S:g} s")
 
     def commit(self) -> None:
-        """Commit the snapshot, which is complete; log a failure, which `outcome_of` raises.
+        """Commit the complete snapshot. A failure is logged, and raised by `outcome_of`.
 
         Raises:
             FencedError: another job has claimed the folder.
@@ -358,7 +361,7 @@ class JobSnapshots:
         return self._committed >= number
 
     def release(self) -> None:
-        """Leave the folder to other jobs; idempotent; errors are logged."""
+        """Release the folder for other jobs; idempotent. Errors are logged."""
         try:
             self._ownership.release()
         except SnapshotError as error:

@@ -1,8 +1,8 @@
 """The operators of a snapshot, matched with those of a later program.
 
-If the program has named an operator, the name decides. A generated name depends on the order of operators. So an
-operator without a name of its own is found by its method, its arguments, and the inputs and sources whose records reach
-it. If several match, the program has to name them.
+If the program has named an operator, the name decides. Generated names depend on the order of operators, so an unnamed
+operator is found by its method, its arguments, and the inputs and sources whose records reach it. If several match, the
+program must name them.
 """
 
 from collections import Counter, defaultdict
@@ -15,16 +15,16 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.errors import SnapshotError
 
 Keeps: TypeAlias = Literal["state", "records", ""]
-"""The contents of a snapshot for an operator: its state, only records that wait for it, or nothing."""
+"""What a snapshot has of an operator: its state, only records that wait for it, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownOperator:
-    """One operator of a program; a fused chain counts as its first operator.
+    """One operator of a program. A fused chain counts as its first operator.
 
     Attributes:
         inputs: the names of the operators without inputs whose records can reach it.
-        part_name: its name in the files of a snapshot, if that differs.
+        part_name: the operator's name in the files of a snapshot, if that differs.
     """
 
     name: str
@@ -40,14 +40,14 @@ class KnownOperator:
 
 
 class Changed(NamedTuple):
-    """An operator that differs from the snapshot only in functions: those of the named arguments."""
+    """An operator that differs from the snapshot only in functions: those in ``arguments``."""
 
     name: str
     arguments: tuple[str, ...]
 
 
 _Pair: TypeAlias = tuple[KnownOperator, KnownOperator]
-"""An operator of a snapshot, and its successor in the program."""
+"""An operator of a snapshot, and the operator of the program that continues it."""
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class Found:
     """The operators of a snapshot, found in a program.
 
     Attributes:
-        names: the name of an operator in the program, by its name in the files of the snapshot.
-        changed: operators with changed functions, without those that the program accepts.
-        moved: for operators with state, names that differ from the snapshot.
+        names: an operator's name in the program, by its name in the files of the snapshot.
+        changed: operators with changed functions that the program does not accept.
+        moved: the new names of operators with state, where these differ from the snapshot.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def known_operators(plan: Plan) -> list[KnownOperator]:
 
 
 def without_own_names(operators: Sequence[KnownOperator]) -> list[str]:
-    """Return the operators with state that have only generated names, without parts of other operators."""
+    """Return the operators with state that have only generated names, and are not parts of other operators."""
     own = _own_names(operators)
     unnamed = [one for one in operators if one.keeps == "state" and one.name not in own]
     return [one.name for one in unnamed if not one.origin.part] or [one.name for one in unnamed]
@@ -106,7 +106,7 @@ def find_operators(
     accept: Collection[str] = (),
     compares_functions: bool = True,
 ) -> Found:
-    """Return which operator of a program continues with the state of each operator of a snapshot.
+    """Return which operator of a program continues the state of each operator of a snapshot.
 
     Raises:
         SnapshotError: an operator differs in kind, arguments or types, or several operators without names match.

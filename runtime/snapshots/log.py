@@ -1,14 +1,14 @@
-"""The rules of a folder's log, without I/O: who owns the folder, which snapshots it has, which objects may be removed.
+"""The rules of a folder's log, without I/O: its owner, its snapshots, and the objects that may be removed.
 
-- The last claim in the log owns the folder, except late claims (below). A claim takes the number of the former owner's
-  next entry, so the former owner cannot commit any more.
-- A snapshot lives until a later entry leaves it out of ``kept``. So readers stop seeing it before its objects are
+- The writer of the last claim owns the folder; late claims (see below) do not count. A claim takes the number of the
+  former owner's next entry, so the former owner can no longer commit.
+- A snapshot lives until a later entry omits it from ``kept``. So readers no longer see a snapshot when its objects are
   removed.
-- The entries before all living snapshots may be removed, except the last owner's. So if a former owner or a slow store
-  puts a removed entry again, for example a late claim, it hides no snapshot and restores none; `protocol.append`
-  notices it.
-- Only the number of a damaged entry is known. It may have been a claim, so it counts as an incarnation, and no later
-  owner uses that incarnation in names of blobs.
+- The entries before all living snapshots may be removed, except the last owner's claim. A former owner or a slow store
+  may put a removed entry again, for example a late claim. Such an entry hides no snapshot and restores none;
+  `protocol.append` notices it.
+- Only the number of a damaged entry is known. The entry may have been a claim, so it counts as an incarnation, and no
+  later owner uses that incarnation in names of blobs.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -42,7 +42,7 @@ class Log:
     def _came_late(self, number: int) -> bool:
         """Tell whether a claim came late, at a number that was free again.
 
-        It did if a later snapshot has another owner, whose incarnation is not later.
+        That is so if a later snapshot has another owner with the same or an earlier incarnation.
         """
         claim = self.entries[number]
         return isinstance(claim, Owner) and any(
@@ -71,7 +71,7 @@ class Log:
 
     @property
     def incarnation(self) -> int:
-        """The highest incarnation that an owner may have had; 0 if there was none."""
+        """The highest incarnation that an owner may have had; 0 if there was no owner."""
         known = (entry.incarnation for entry in self.entries.values() if isinstance(entry, Owner))
         return max(known, default=0) + len(self.unreadable)
 
@@ -109,7 +109,7 @@ class Log:
         return tuple(sorted(kept))
 
     def old_entries(self) -> list[int]:
-        """Return the numbers of the entries before all living snapshots, except the last owner's."""
+        """Return the numbers of the entries before all living snapshots, except the last owner's claim."""
         oldest = min(self.snapshots, default=0)
         return [number for number in self.entries if number < oldest and number != self._owner_number]
 
@@ -117,12 +117,12 @@ class Log:
         return {blob.name: blob for manifest in self.snapshots.values() for blob in manifest.blobs}
 
     def unneeded_blobs(self, names: Iterable[str], owner: Owner) -> list[str]:
-        """Return the names of blobs that no snapshot needs, half-written files included.
+        """Return the names of blobs that no snapshot needs, including half-written files.
 
         Args:
             names: the names of the present blobs.
-            owner: the owner. Its blobs after its last snapshot stay, since it is writing them, and so do those of later
-                owners.
+            owner: the owner. It may be writing the blobs after its last snapshot, so these stay, and so do blobs of
+                later owners.
         """
         manifests = [entry for entry in self.entries.values() if isinstance(entry, Manifest)]
         committed = [manifest.number for manifest in manifests if manifest.identity == owner.identity]

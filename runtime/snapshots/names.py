@@ -25,7 +25,7 @@ class Writing(NamedTuple):
 
 
 def blob_name(incarnation: int, snapshot: int, name: str) -> str:
-    """Return the full name of a blob of a snapshot; each writer chooses another ``name``.
+    """Return the full name of a blob of a snapshot. Each writer must choose a different ``name``.
 
     >>> blob_name(3, 17, "worker-0")
     'parts/000003-0000000017-worker-0'

@@ -22,8 +22,8 @@ _logger = logging.getLogger(__name__)
 class Ownership:
     """One job's claim on a folder, from `SnapshotFolder.claim` until `release`; thread-safe.
 
-    After a `FencedError` another job owns the folder, and this one can only release it. Calls raise SnapshotError if
-    the folder cannot be read or written.
+    After a `FencedError` another job owns the folder, and this job can only call `release`. Calls raise SnapshotError
+    if the folder cannot be read or written.
     """
 
     def __init__(self, url: str, objects: Folder, log: Log, owner: Owner, keep: int) -> None:
@@ -46,7 +46,10 @@ class Ownership:
 
     @property
     def identity(self) -> str:
-        """Digits in the names of this owner's files, which no other owner has, whatever its incarnation."""
+        """Digits in the names of this owner's files.
+
+        No other owner has the same, even one with the same incarnation.
+        """
         return self._owner.identity[:8]
 
     @property
@@ -56,19 +59,19 @@ class Ownership:
 
     @property
     def next_snapshot(self) -> int:
-        """The number for this owner's first snapshot, greater than all earlier ones."""
+        """The number for this owner's first snapshot, greater than those of all earlier snapshots."""
         return self._log.next_snapshot
 
     def commit(self, number: int, blobs: Iterable[Blob], body: dict[str, Any]) -> Manifest:
-        """Make a snapshot the newest one of the folder; readers no longer see older ones beyond ``keep``.
+        """Make a snapshot the newest of the folder. Readers no longer see older snapshots beyond ``keep``.
 
-        After an error other than `SnapshotDamaged` the snapshot may be committed all the same; the next commit finds
-        out. Committing a number again returns the existing manifest.
+        After an error other than `SnapshotDamaged` the snapshot may be committed nevertheless; the next commit finds
+        out. Committing the same number again returns the existing manifest.
 
         Args:
             number: greater than those of all earlier snapshots in the folder.
-            blobs: all that the snapshot needs, from this or earlier living snapshots, or from this owner's last failed
-                attempt.
+            blobs: all blobs that the snapshot needs: its own, those of earlier living snapshots, or those of this
+                owner's last failed attempt.
             body: JSON values that a restored job will need.
 
         Raises:
@@ -101,12 +104,13 @@ class Ownership:
         return list(reversed(self._log.snapshots.values()))
 
     def latest_intact(self) -> Manifest | None:
-        """Return the newest snapshot all of whose blobs exist with the right size; None if there is no snapshot.
+        """Return the newest snapshot of which all blobs exist with the right size; None if there is no snapshot.
 
-        It skips damaged ones with a warning; the reader of a blob verifies its checksum, see `found_damaged`.
+        Damaged snapshots are skipped with a warning. Checksums are verified by the reader of a blob; see
+        `found_damaged`.
 
         Raises:
-            SnapshotDamaged: there are snapshots, or damaged entries that may have been snapshots, and none is intact.
+            SnapshotDamaged: there are snapshots, or damaged entries that may have been snapshots, but none is intact.
         """
         sizes, snapshots = self._objects.sizes(PARTS), self._log.snapshots
         reasons: list[str] = []
@@ -144,14 +148,14 @@ class Ownership:
     def prune(self) -> None:
         """Remove the objects of former snapshots and of crashed owners.
 
-        It may be called at any time: it keeps objects of a snapshot that is being written.
+        Call this at any time: objects of a snapshot that is being written stay.
         """
         run(protocol.remove_old(self._log, self._owner), self._objects)
 
     def delete(self, number: int) -> None:
         """Delete a snapshot, and the blobs that only it needs.
 
-        When none is left, `release` removes the rest of the folder.
+        When no snapshot is left, `release` removes the rest of the folder.
 
         Raises:
             FencedError: another job has claimed the folder.
@@ -169,7 +173,7 @@ class Ownership:
         self._is_emptied = not self._log.snapshots and not self._log.unreadable
 
     def abandon(self) -> None:
-        """End the ownership of a folder that was removed, and remove what this owner has put there since."""
+        """End the ownership of a removed folder, and remove the objects that this owner has put there since."""
         self._is_abandoned = True
         self._heartbeat.stop()
         try:
@@ -182,10 +186,11 @@ class Ownership:
         self._heartbeat.remove()
 
     def release(self) -> None:
-        """End the ownership, so that the next job need not wait; without effect after another claim.
+        """End the ownership, so that the next job need not wait. No effect if another job has claimed the folder.
 
         Raises:
-            SnapshotError: the folder cannot be written; then the next job waits for the heartbeat, which has ended.
+            SnapshotError: the folder cannot be written. The next job then waits for signs of the heartbeat, which has
+                ended.
         """
         if self._is_abandoned:
             return
@@ -216,7 +221,7 @@ class Ownership:
 
 
 def damage(manifest: Manifest, sizes: Mapping[str, int]) -> str:
-    """Return in words what is damaged in a snapshot, given the sizes of the present blobs; empty if nothing is."""
+    """Return in words what is damaged in a snapshot, given the sizes of the existing blobs; empty if it is intact."""
     for blob in manifest.blobs:
         if blob.name not in sizes:
             return f"{blob.name} is missing"

@@ -1,10 +1,10 @@
-"""The writer of one worker's parts: each part is a file that, with earlier files, has all state of the worker.
+"""The writer of one worker's parts. A part is a file that, together with earlier files, has all state of the worker.
 
 Keyed state is written piece by piece, so a part may need the files of earlier parts, back to the start of the last
 complete sweep; see `KeyedState`.
 
-Frozen values that are new go to a file of their own. Parts refer to that file as long as they need at least half of it.
-Then the needed rest is written again, so that old files can be removed.
+New frozen values are written to a separate file. Parts refer to that file as long as they need at least half of it.
+Below half, the needed values are written again, so that the old file can be removed.
 """
 
 import time
@@ -27,8 +27,8 @@ class PartWriter:
     """Writes the parts of one worker, one after the other, to a folder.
 
     Args:
-        identity: the owner's digits in the names of files. They are needed because, after a folder was removed, another
-            owner may have the same incarnation.
+        identity: the owner's digits in the names of files. They distinguish owners with the same incarnation, which
+            occur after a folder was removed.
     """
 
     def __init__(self, folder: SnapshotFolder, incarnation: int, identity: str) -> None:
@@ -42,9 +42,9 @@ class PartWriter:
         self._is_torn = False
 
     def write(self, part: WorkerPart) -> WrittenPart:
-        """Write a part; the report says if it failed.
+        """Write a part; the report tells of a failure.
 
-        After a failure, write only a part that `WorkerPart.is_whole`.
+        After a failure, the next part must be whole; see `WorkerPart.is_whole`.
         """
         if part.is_whole:
             self._files, self._sweeps, self._whole_since, self._is_torn = {}, {}, {}, False

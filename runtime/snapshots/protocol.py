@@ -57,10 +57,10 @@ def claim(log: Log, owner: Owner) -> Calls[Log | None]:
 def append(log: Log, owner: Owner, entry: Callable[[Log], Entry | None]) -> Calls[Log]:
     """Put an entry at the end of the log; return the new log.
 
-    ``entry`` gets the log and returns the entry to put, or None if the log has it already.
+    ``entry`` receives the log and returns the entry to put, or None if the log has it already.
 
     Raises:
-        FencedError: another owner has claimed the folder. A snapshot right before the claim is valid.
+        FencedError: another owner has claimed the folder. A snapshot put directly before the claim is valid.
     """
     while (put := entry(log)) is not None:
         number = log.next_number
@@ -97,7 +97,7 @@ def describe(owner: Owner) -> str:
 
 
 def remove_old(log: Log, owner: Owner) -> Calls[None]:
-    """Remove unneeded entries and blobs, also those of crashed owners."""
+    """Remove unneeded entries and blobs, including those of crashed owners."""
     names: Mapping[str, int] = yield Sizes(LOG)
     halves = (name for name in names if (number := ENTRIES.half_written(name)) and number < log.next_number)
     yield from _remove([*map(ENTRIES.name, log.old_entries()), *halves])
@@ -110,7 +110,7 @@ def remove_old(log: Log, owner: Owner) -> Calls[None]:
 def remove_all(owner: Owner) -> Calls[None]:
     """Remove what `remove_old` leaves of a folder without snapshots, except objects of a later owner.
 
-    It removes entries in order, so that a snapshot is removed before the entry that ends it.
+    Entries are removed in order, so that each snapshot is removed before the entry that ends it.
 
     Raises:
         FencedError: another owner has claimed the folder.
@@ -129,7 +129,7 @@ def _remove(names: Any) -> Calls[None]:
 
 
 def check_blobs(number: int, blobs: Iterable[Blob], before: Log, now: Log, owner: Owner) -> None:
-    """Check that no blob of a new snapshot may be removed.
+    """Check that no blob of a new snapshot may be removed as unneeded.
 
     Raises:
         SnapshotError: a blob belongs to no living snapshot.

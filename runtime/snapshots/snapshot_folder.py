@@ -1,4 +1,4 @@
-"""A folder of snapshots: blobs that any process writes and reads, and the claim of a job on all of it."""
+"""A folder of snapshots: blobs that any process can write and read, and a job's claim on the folder."""
 
 import logging
 import os
@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """A snapshot of a folder; ``damage`` says what is wrong with its blobs, empty if all exist with the right size."""
+    """A snapshot of a folder. ``damage`` says what is wrong with its blobs; empty if all exist with the right size."""
 
     manifest: Manifest
     damage: str
@@ -46,8 +46,8 @@ class SnapshotFolder:
             environment has credentials and endpoints: ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT`` and so on.
 
     Raises:
-        SnapshotError: the URL has another scheme or a secret, or a setting in the environment is wrong. Calls raise it
-            if the folder cannot be read or written, or a newer version of tidewheel has written to it.
+        SnapshotError: the URL has another scheme or a secret, or a setting in the environment is wrong. Methods raise
+            SnapshotError if the folder cannot be read or written, or a newer version of tidewheel has written to it.
     """
 
     def __init__(self, url: str | os.PathLike[str], *, timeout_s: float = 30.0) -> None:
@@ -68,7 +68,7 @@ class SnapshotFolder:
         return Blob(name, sum(view.nbytes for view in views), checksum)
 
     def read(self, blob: Blob) -> bytes:
-        """Return the bytes of a blob; their checksum is right.
+        """Return the bytes of a blob, after verifying their checksum.
 
         Raises:
             SnapshotDamaged: the blob is missing, or has other bytes.
@@ -85,10 +85,10 @@ class SnapshotFolder:
         raise SnapshotDamaged(f"{self.url}/{blob.name} is damaged: {problem}", blob.name, problem)
 
     def claim(self, job: str, *, keep: int = 3) -> Ownership:
-        """Make a job the owner of the folder. This may take about 5 s, to see whether a former owner lives.
+        """Make a job the owner of the folder. This may take about 5 s, to find out whether a former owner is alive.
 
         Raises:
-            SnapshotFolderInUse: another job owns the folder, and is alive.
+            SnapshotFolderInUse: another job that is alive owns the folder.
         """
         if keep < 1:
             raise ConfigError(f"keep={keep}: a folder keeps at least 1 snapshot")
@@ -108,7 +108,7 @@ class SnapshotFolder:
         )
 
     def stored_snapshots(self) -> list[StoredSnapshot]:
-        """Return the snapshots, newest first; warn of damaged entries. This needs no claim."""
+        """Return the snapshots, newest first, and warn of damaged entries. This needs no claim."""
         log = run(protocol.read_log(), self._objects)
         for entry in log.unreadable.values():
             _logger.warning("%s: a snapshot may be lost: %s", self.url, entry.problem)

@@ -11,19 +11,19 @@ from tidewheel.storage.store_url import absolute, is_place
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """The settings of a job's snapshots: where it keeps them, and how often it takes one.
+    """The settings of a job's snapshots: where the job keeps them, and how often it takes one.
 
-    A job continues from the last complete snapshot in its folder, or begins without state. Only one job at a time can
+    A job continues from the last complete snapshot in the folder, or begins without state. Only one job at a time can
     use a folder.
 
     Args:
-        folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. Several
-            nodes need a folder that all of them reach. The environment has credentials.
-        every_s: the seconds from one snapshot to the next; never fewer than the last one took.
+        folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. A job
+            on several nodes needs a folder that all can reach. Credentials come from the environment.
+        every_s: the seconds from one snapshot to the next, or longer if the last snapshot took longer.
         keep: how many snapshots the folder keeps.
-        restarts: how often a Ray job returns to the last snapshot after the death of a process, before it fails. Ten
-            minutes without failure reset the count.
-        without: operators of the snapshot that the dataflow has no more; their state is dropped.
+        restarts: how often a Ray job may return to the last snapshot after the death of a process. Ten minutes without
+            failure reset the count.
+        without: operators of the snapshot that the dataflow no longer has; their state is dropped.
         accept: operators whose functions or types of records have changed, and whose state still fits.
 
     Raises:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tidewheel.runtime.snapshots.entries import Process
 
 _STARTED = 19
-"""The place of the start time in /proc/PID/stat, counted behind the name of the program."""
+"""The index of the start time in /proc/PID/stat, among the fields after the program's name."""
 
 
 def this_process() -> Process:
@@ -21,8 +21,7 @@ def process_of(pid: int) -> Process:
 def is_gone(process: Process) -> bool:
     """Tell whether a process is known to have ended.
 
-    That cannot be known of a process on another machine or in another container, or from before this machine's last
-    start.
+    False for a process on another machine, in another container, or from before this machine's last start.
     """
     return _is_here(process) and _started(process.pid) != process.started
 

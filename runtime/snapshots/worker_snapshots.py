@@ -1,4 +1,4 @@
-"""The snapshots of a job for its workers: where they write their parts, and which ones they begin with."""
+"""The snapshots of a job for its workers: where they write parts, and from which parts they begin."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ from tidewheel.runtime.state.state_pickling import know_classes
 
 @dataclass(frozen=True, slots=True)
 class WorkerSnapshots:
-    """The facts about snapshots that each worker of a job needs; the same for all.
+    """The facts about snapshots that all workers of a job need.
 
     Attributes:
-        incarnation: the incarnation of the folder's owner; ``identity`` is in the names of all files that it writes.
-        run: common to all jobs that continue from each other's snapshots.
+        incarnation: the incarnation of the folder's owner; ``identity`` is in the names of all the owner's files.
+        run: a text shared by all jobs that continue from each other's snapshots.
         files: the files of each worker in the snapshot with ``number``, oldest first.
         names: the present name of each operator, by its name in the snapshot.
     """

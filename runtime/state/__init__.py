@@ -1,1 +1,1 @@
-"""State that survives a restart: shards, keyed state, and the cut of a worker."""
+"""State that survives a restart: operators' state, keyed state, and the cut of a worker."""

@@ -1,14 +1,14 @@
 """The consistent cut of a running dataflow, for one worker; without I/O.
 
 The members of a job are its workers and feeders. Each member sends the number of its snapshot in each envelope. A
-member begins the next snapshot between two steps: it takes its part, and then sends the new number. A worker does so
-before it applies the first envelope with the new number. Then it waits for such an envelope from each member. Envelopes
-with the old number that arrive meanwhile were in flight at the cut, and belong to the worker's part. Envelopes between
-two members keep their order, so no others can follow.
+member begins the next snapshot between two steps: it takes its part, and from then on sends the new number. A worker
+does so before it applies the first envelope with the new number. It then waits for an envelope with the new number from
+each member. Envelopes with the old number that arrive meanwhile were in flight at the cut, and belong to the worker's
+part. No others can follow, since envelopes between two members keep their order.
 
-Feeders come and go, and worker 0 knows them. A snapshot has the feeders that worker 0 knows when it begins; later ones
-take part in the next. So each worker waits for worker 0, which sends the list of feeders. A feeder leaves worker 0
-last, so by then all its envelopes have arrived.
+Feeders come and go, and worker 0 knows them. The feeders that worker 0 knows when a snapshot begins take part; later
+feeders take part in the next snapshot. So each worker waits for worker 0, which sends the list of feeders. A feeder
+leaves worker 0 last, when all workers have all its envelopes.
 
 Source: Chandy and Lamport, "Distributed snapshots", TOCS 1985; Lai and Yang, "On distributed snapshots", IPL 1987.
 """
@@ -17,11 +17,11 @@ from collections.abc import Collection, Iterable
 
 
 class Cut:
-    """The state of one worker in this protocol.
+    """One worker's state in the protocol of the cut.
 
     Attributes:
-        settled: the number of the snapshot if all members have begun it, so that their envelopes need no check;
-            otherwise -1.
+        settled: the number of the snapshot, if all members have begun it and their envelopes need no check; otherwise
+            -1.
 
     >>> cut = Cut()
     >>> cut.begins(1), cut.begin(1, [1, 2]), cut.settled
@@ -43,7 +43,7 @@ class Cut:
         return number > self.number
 
     def begin(self, number: int, members: Iterable[int]) -> None:
-        """Begin a snapshot, and wait for all members; give up a pending one."""
+        """Begin a snapshot, and wait for all members. A pending snapshot is given up."""
         self.number = number
         self._arrived = set()
         self._awaited = set(members)
@@ -52,7 +52,7 @@ class Cut:
     def wait_for(self, feeders: Collection[int]) -> None:
         """Wait for the feeders that worker 0 knew at its cut, except those that have arrived or left.
 
-        Call this before worker 0 counts as arrived. A feeder that is not among them and has left never returns.
+        Call this before worker 0 counts as arrived. A feeder that is not in ``feeders`` and has left never returns.
         """
         self._awaited.update(feeder for feeder in feeders if feeder not in self._arrived and feeder not in self._left)
         self._left = {one: number for one, number in self._left.items() if one in feeders or number >= self.number}
@@ -62,7 +62,7 @@ class Cut:
         return number < self.number and bool(self._awaited)
 
     def arrived(self, member: int, number: int) -> bool:
-        """Record an envelope of a member; return whether it was the last one to wait for."""
+        """Record an envelope of a member; return whether that was the last member to wait for."""
         if number < self.number:
             return False
         self._arrived.add(member)
@@ -74,6 +74,6 @@ class Cut:
         return not self._awaited
 
     def gone(self, feeder: int, number: int) -> bool:
-        """Remove a feeder that left during snapshot ``number``; return whether it was the last one to wait for."""
+        """Remove a feeder that left during snapshot ``number``; return whether it was the last member to wait for."""
         self._left[feeder] = number
         return self.arrived(feeder, self.number)

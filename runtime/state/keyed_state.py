@@ -1,15 +1,15 @@
 """A mapping from key to value that knows which keys have changed, for snapshots.
 
-A snapshot writes the keys that have changed since the last cut. Of immutable values (numbers, strings, bytes, and
-tuples of these) a cut copies only references. It pickles other values at once, since the operator may then change them
-in place; these count as changed whenever they are read.
+A snapshot writes the keys that have changed since the last cut. A cut copies only references to immutable values:
+numbers, strings, bytes, and tuples of these. Other values count as changed whenever they are read, and the cut pickles
+them at once, since the operator may change them in place afterwards.
 
-It costs time to note changes. So a state of which most keys change notes nothing, and each cut writes all of it. Its
-class then has no methods for setting and reading of its own, so it is as fast as a dict.
+Noting changes costs time. So a state in which most keys change notes nothing, and each cut writes all of it. The state
+then has a class that does not override setting and reading, so it is as fast as a dict.
 
-A *sweep* lets old files be removed. Each cut also writes some unchanged keys, so the state is never written again in
-one piece. Once all keys have been written, files from before the sweep are not needed. The writing thread reads the
-unchanged keys while the operator goes on; see `Sweep`.
+A *sweep* makes old files unnecessary, without writing the whole state again in one piece: each cut also writes some
+unchanged keys. Once all keys have been written, the files from before the sweep may be removed. The writing thread
+reads the unchanged keys while the operator goes on; see `Sweep`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,11 +25,11 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 _LEAST_SWEPT = 1 << 12
-"""The least number of keys that a cut writes, if there are as many; so each cut writes a small state whole."""
+"""Each cut writes at least this many keys, if there are so many; so a small state is always written whole."""
 _MOST_CHANGED = 4
-"""The share of changed keys, as a divisor, above which a cut writes all keys and the next cuts note none."""
+"""If more than one in this many keys has changed, a cut writes all keys, and no changes are noted for the next cuts."""
 _MOST_PATIENCE = 15
-"""The most cuts for which changes are not noted."""
+"""The greatest number of cuts for which changes are not noted."""
 _are_unchanging = UNCHANGING.issuperset
 _set, _get = dict.__setitem__, dict.get  # faster than through super(), which hot loops feel
 
@@ -39,7 +39,7 @@ class GoneKeys(NamedTuple):
 
 
 KeyedChanges: TypeAlias = list[bytes | GoneKeys]
-"""The changes that one worker has written of a keyed state, oldest first: pickled `Pairs`, and keys that were gone."""
+"""One worker's written changes of a keyed state, oldest first: pickled `Pairs`, and keys that are gone."""
 
 
 def entries_of(changes: KeyedChanges, load: Callable[[bytes], Any]) -> dict[Any, Any]:
@@ -58,12 +58,12 @@ class KeyedCut(NamedTuple):
     """The keys that one cut of a keyed state writes.
 
     Attributes:
-        begins: whether the cut writes all keys, or the first ones of a sweep. When that sweep has ended, earlier cuts
-            are not needed.
-        ends: whether all keys have been written since the sweep began.
-        unchanging: pairs with immutable values, in chunks; any thread may read them, once.
+        begins: whether the cut writes all keys, or begins a sweep. Once the sweep has ended, earlier cuts are not
+            needed.
+        ends: whether all keys have been written since the beginning of the sweep.
+        unchanging: pairs with immutable values, in chunks. Read them once, on any thread.
         pickled: the other pairs, pickled with their tokens; None if there are none.
-        stamps: the places of all tokens in the state, also of tokens that earlier cuts have written.
+        stamps: the places of all tokens in the state, including tokens that earlier cuts have written.
     """
 
     begins: bool
@@ -77,13 +77,13 @@ class KeyedCut(NamedTuple):
 class KeyedState(dict[Key, Value]):
     """A dict that tells the runtime which keys have changed; see `OperatorContext.keyed_state`.
 
-    An operator may change a value in place only in the call in which it has read it. Never keep a bound method such as
-    ``__setitem__`` from one call to the next.
+    An operator may change a value in place only in the call in which it has read the value. Never keep a bound method
+    such as ``__setitem__`` from one call to the next.
 
-    This is the class while the state notes no changes; see `_Noting`.
+    A state has this class while it notes no changes, otherwise `_Noting`.
 
     Args:
-        make: makes the value of a missing key that is read; without it, that is a KeyError.
+        make: makes the value when a missing key is read. By default that raises KeyError.
     """
 
     __slots__ = (
@@ -105,14 +105,14 @@ class KeyedState(dict[Key, Value]):
         super().__init__(entries)
         self._make = make
         self._changed: dict[Key, Any] | None = None  # with their values, MISSING for removed ones; None: all keys
-        self._changeable: set[Key] = set()  # those of the changed keys whose values may be changed in place
+        self._changeable: set[Key] = set()  # the changed keys with values that may be changed in place
         self._most_changed = 0  # if more have changed, all count as changed
         self._patience = 0  # the number of cuts for which nothing was noted the last time
         self._skips = 0  # the number of further cuts for which nothing is noted
         self._order: list[Key] = []  # the keys that a sweep reads; earlier cuts have the first ``_swept``
         self._swept = 0
         self._sweep: Sweep | None = None  # of the last cut, while it reads keys
-        self._stamps: dict[Key, list[Stamp]] = {}  # by key, those of the tokens in its value when it was written
+        self._stamps: dict[Key, list[Stamp]] = {}  # by key, the stamps of the tokens in its value at the last write
 
     # ------------------------------------------------------------------ changes
 
@@ -167,12 +167,12 @@ class KeyedState(dict[Key, Value]):
         return self
 
     def values(self) -> Any:
-        """Return a view of the values; mutable ones count as changed."""
+        """Return a view of the values; mutable values then count as changed."""
         self._note_all_changeable()
         return super().values()
 
     def items(self) -> Any:
-        """Return a view of the pairs; mutable values count as changed."""
+        """Return a view of the pairs; mutable values then count as changed."""
         self._note_all_changeable()
         return super().items()
 
@@ -197,13 +197,11 @@ class KeyedState(dict[Key, Value]):
     # ------------------------------------------------------------------ cuts
 
     def write_all_next(self) -> None:
-        """Let the next cut write all keys, since the files of the last cuts were not written."""
+        """Let the next cut write all keys, since writing the files of the last cuts has failed."""
         self._note(None)
 
     def cut(self) -> KeyedCut:
-        """Return the changes since the last cut, and the next part of the sweep.
-
-        Linear in these keys.
+        """Return the changes since the last cut, and the next part of the sweep; linear in the keys of both.
 
         Raises:
             TypeError, AttributeError, PicklingError: a value cannot be pickled.

@@ -1,6 +1,6 @@
 """The state of one operator on one worker, for snapshots.
 
-An operator that is built again asks for the same names, and gets its saved state.
+An operator that is built again asks for the same names, and receives its saved state.
 """
 
 import pickle
@@ -23,19 +23,19 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 State = TypeVar("State")
 
 CAPTURED = "captured"
-"""The name under which the operators of captures keep pairs of time and batch, in order of arrival."""
+"""The name of the state of captures: pairs of time and batch, in order of arrival."""
 
 Split: TypeAlias = Callable[[Any, int], Sequence[Any]]
-"""Returns the part of a state for each worker, given the number of workers; None for no part."""
+"""Called with a state and the number of workers; returns each worker's part, None for no part."""
 
 Owners: TypeAlias = Callable[[list[Any], int], Sequence[int]]
-"""Returns the worker that owns each key, given the keys and the number of workers."""
+"""Called with keys and the number of workers; returns the worker that owns each key."""
 
 Merge: TypeAlias = Callable[[Any, Any], Any]
-"""Returns one state from the states of two workers; it may change the first."""
+"""Called with the states of two workers; returns one state. It may change the first."""
 
 Migrate: TypeAlias = Sequence[Callable[[Any], Any]]
-"""The functions that brought a state, or a value of a keyed one, to its present form, each from the form before."""
+"""Functions that convert a state, or each value of a keyed state, from an older form to the next, oldest first."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class SavedOperator:
     Attributes:
         states: the state of each saved worker by name, pickled.
         times: for each saved worker, the tokens of each notificator, pickled, in the order in which they were made.
-        formats: the number of ``migrate=`` functions applied to each state so far, by name; missing if none.
+        formats: by name of a state, how many ``migrate=`` functions were applied to it so far; missing for none.
     """
 
     worker: int = 0
@@ -60,8 +60,6 @@ class SavedOperator:
 
 @dataclass(slots=True)
 class OperatorCut:
-    """The state of one operator on one worker that a snapshot writes."""
-
     states: dict[str, bytes] = field(default_factory=dict)
     keyed: dict[str, KeyedCut] = field(default_factory=dict)
     times: list[bytes] = field(default_factory=list)
@@ -74,7 +72,7 @@ class OperatorState:
     """Provides an operator's state, and collects it for a snapshot.
 
     Args:
-        is_tracked: whether there are snapshots, so that keyed states note changes.
+        is_tracked: whether the job takes snapshots, for which keyed states must note changes.
     """
 
     def __init__(self, operator: str, saved: SavedOperator | None, *, is_tracked: bool, make_token: MakeToken) -> None:
@@ -90,15 +88,15 @@ class OperatorState:
 
     @property
     def captured(self) -> list[Any]:
-        """The captured batches, in order of arrival; thread-safe, also during a capture.
+        """The captured batches, in order of arrival; thread-safe, even while more batches arrive.
 
-        The state only grows and never changes in place. So one read is consistent, and need not be noted for snapshots.
+        The state only grows, and its items never change. So a read is consistent, and need not be noted for snapshots.
         """
         return list(dict.values(self.by_key.get(CAPTURED, {})))
 
     @property
     def keys(self) -> int:
-        """The number of keys in the state, and of items in dicts, lists and sets."""
+        """The number of keys of keyed states, and of items in dicts, lists and sets."""
         in_one_piece = [one for one in self.states.values() if isinstance(one, dict | list | set | deque)]
         return sum(map(len, (*in_one_piece, *self.by_key.values())))
 
@@ -120,7 +118,7 @@ class OperatorState:
         merge: Merge | None = None,
         migrate: Migrate = (),
     ) -> State:
-        """Return the state with this name; ``make()`` if it is new.
+        """Return the state with this name, or ``make()`` if it is new.
 
         Raises:
             GraphError: the name is invalid.
@@ -184,7 +182,7 @@ class OperatorState:
     # ------------------------------------------------------------------ for a snapshot
 
     def cut(self) -> OperatorCut:
-        """Return the state for a snapshot; the operator may go on at once.
+        """Return the state for a snapshot. The operator may go on at once.
 
         Raises:
             SnapshotError: a value cannot be pickled.

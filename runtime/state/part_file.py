@@ -1,7 +1,7 @@
 """The file of a worker's part: entries, followed by their index.
 
-Keyed states are written in chunks of pairs, so that other threads rarely wait for the interpreter. Mutable values were
-pickled at the cut. Messages and batches never change, so they are pickled here.
+Keyed states are written in chunks of pairs, so that other threads rarely wait for the interpreter. Mutable values are
+already pickled at the cut. Messages and batches never change, so they are pickled only here.
 """
 
 import pickle
@@ -28,7 +28,7 @@ _Kind: TypeAlias = Literal[
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
     """The description of one entry in the file.
 
-    An entry of the ``kind`` "all" has no content: it says that earlier keyed state is void.
+    An entry of the ``kind`` "all" has no content. It makes the keyed state of earlier files void.
     """
 
     operator: str
@@ -44,7 +44,7 @@ class _Index(msgspec.Struct, frozen=True, array_like=True):
 
 
 def write_part(part: WorkerPart) -> Iterator[bytes]:
-    """Yield the bytes of a part's file, piece by piece; other threads may run in between.
+    """Yield the bytes of a part's file, piece by piece, so that other threads can run in between.
 
     Raises:
         SnapshotError: a record or a key cannot be pickled.
@@ -125,7 +125,7 @@ def _pieces_by_key(cut: KeyedCut) -> Iterator[tuple[_Kind, bytes]]:
 def read_worker(files: Sequence[bytes]) -> SavedWorker:
     """Return one worker's state from its files, oldest first.
 
-    All files together have the keyed state and frozen values; the newest has everything else.
+    Keyed state and frozen values come from all files together, everything else from the newest.
 
     Raises:
         SnapshotError: a file has another format, or a record in it cannot be read.

@@ -1,8 +1,8 @@
 """The saved state of workers, and the share of each worker in a later job.
 
 With the same number of workers, each gets its own state back. Otherwise keyed state is divided by shards, messages by
-the pacts of their edges, and other state by its operator. Messages that stay on their worker, and pending work of
-inputs, go to their worker's number modulo the new number of workers.
+the pacts of their edges, and other state by its operator's ``split``. Messages of edges without pact, and pending work
+of inputs, move from worker ``w`` to worker ``w`` modulo the new number of workers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ class SavedOnWorker:
     """The state of one operator on one worker.
 
     Attributes:
-        formats: the number of ``migrate=`` functions applied to each state so far, by name; missing if none.
+        formats: by name of a state, how many ``migrate=`` functions were applied to it so far; missing for none.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
@@ -51,8 +51,6 @@ class SavedWorker:
 
 @dataclass(slots=True)
 class WorkerBeginning:
-    """The initial state of one worker."""
-
     number: int = 0
     operators: dict[str, SavedOperator] = field(default_factory=dict)
     unread: dict[str, dict[int, list[Unread]]] = field(default_factory=dict)
@@ -92,15 +90,13 @@ def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """The share of one worker in an operator's saved state."""
-
     operator: OperatorPlan
     had: Sequence[tuple[int, SavedOnWorker]]
     worker: int
     workers: int
     in_use: KeysInUse
     is_shared: bool
-    """Whether the operator is an input of substreams, which each worker admits and ends."""
+    """Whether the operator is an input with substreams, so that every worker admits and closes each key."""
     is_rescaled: bool
 
     def kept(self) -> SavedOperator:
@@ -128,9 +124,9 @@ class _Share:
             )
 
     def _check_keys_arrive(self, ones: Sequence[SavedOnWorker]) -> None:
-        """Raise SnapshotError if records are waiting here whose keys now belong to another worker.
+        """Raise SnapshotError if keyed state would move while records for it wait at an input without an exchange.
 
-        An input without an exchange keeps records on their worker, whichever worker owns their keys.
+        Such records stay on their worker, whichever worker now owns their keys.
         """
         by_key = {name for one in ones for name in one.keyed if name != CAPTURED}
         waits = any(left and self.operator.pacts[port] is None for one in ones for port, left in one.unread.items())

@@ -1,13 +1,13 @@
-"""The pickled form of operators' state, which may have timestamp tokens.
+"""The pickled form of operators' state, which may contain timestamp tokens.
 
 A token is pickled as its place: the output of its operator, the time and the substream. Unpickling makes a new token at
 that place.
 
-A restored program defines its classes anew. Saved values must be instances of the new classes, or their keys would not
-equal those of new records; `tidewheel.host.program_classes` does that.
+A restored program defines its classes anew. `tidewheel.host.program_classes` makes saved values instances of the new
+classes; otherwise saved keys would not equal the keys of new records.
 
-A *frozen* value never changes, such as a batch of an arrangement. Pickled state has only its name. The first snapshot
-that needs the value writes it to a file, and later snapshots refer to that file.
+A *frozen* value never changes, such as a batch of an arrangement. Pickled state contains only the value's name. The
+first snapshot that needs the value writes it to a file, and later snapshots refer to that file.
 """
 
 import copyreg
@@ -35,7 +35,7 @@ class TokenPlace(NamedTuple):
     """The output and the time at which a token can send.
 
     Attributes:
-        label: its substream; None if it has none.
+        label: the token's substream; None if it has none.
     """
 
     output: int
@@ -45,13 +45,13 @@ class TokenPlace(NamedTuple):
 
 
 Stamp: TypeAlias = tuple[int, Time]
-"""The place of a token as its ledger counts it: the number of the location of its output, and its time."""
+"""The place of a token as its ledger counts it: (number of the output's location, time)."""
 
 MakeToken: TypeAlias = Callable[[TokenPlace], TimestampToken]
-"""Makes the token of a place."""
+"""Called with a place; makes a token there."""
 
 _KNOWN: list[type] = []
-"""Classes of the main program that deployed a job to this process; unpickled values have these classes."""
+"""The classes of the program that deployed a job to this process. Unpickled values get these classes."""
 
 _MAKE_TOKEN: ContextVar[MakeToken] = ContextVar("_MAKE_TOKEN")
 _FROZEN: ContextVar[Callable[[str], Any]] = ContextVar("_FROZEN")
@@ -68,7 +68,7 @@ class Pickled(NamedTuple):
 
 
 def declare_frozen(*kinds: type) -> None:
-    """Declare classes whose values never change, have no tokens, and allow weak references."""
+    """Declare classes as frozen: their values never change, contain no tokens, and allow weak references."""
     _FROZEN_KINDS.update(kinds)
 
 
@@ -76,7 +76,7 @@ def pickle_state(value: Any, *, names_frozen: bool = False) -> Pickled:
     """Return a value pickled, with its live tokens.
 
     Raises:
-        TypeError, AttributeError, PicklingError: a part of it cannot be pickled.
+        TypeError, AttributeError, PicklingError: a part of ``value`` cannot be pickled.
     """
     kinds = frozenset(_FROZEN_KINDS if names_frozen else ())
     try:
@@ -111,12 +111,12 @@ def classes_of_main() -> bytes:
 
 
 def know_classes(data: bytes) -> None:
-    """Let later unpickling use the present classes of the main program."""
+    """Let later unpickling use the classes of the program in ``data``."""
     _KNOWN.extend(pickle.loads(data).values())  # noqa: S301 - from the driver of this job
 
 
 class _StatePickler(ByValuePickler):
-    """A pickler with a ``dispatch_table`` of its own; it uses that also for classes that functions name."""
+    """A pickler with its own ``dispatch_table``, also for classes that pickled functions refer to."""
 
     dispatch_table: dict[Any, Any]
 

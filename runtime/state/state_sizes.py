@@ -10,16 +10,16 @@ from tidewheel.runtime.state.operator_state import OperatorState
 
 _DEPTH: Final = 4
 _FIRST: Final = 4
-"""An estimate looks at this many parts of a state at either end, and at half as many of each of these, and so on."""
+"""An estimate samples this many parts at either end of a state, half as many of each of these parts, and so on."""
 _MOST_LOOKS: Final = 10
-"""The most operators whose states one report looks at. The size of another state changes with its number of keys."""
+"""One report samples the states of at most this many operators; other sizes are scaled with the number of keys."""
 _DIGITS: Final = 2
 
 
 def estimated_size(value: Any, depth: int = _DEPTH, first: int = _FIRST) -> float:
     """Estimate the bytes of a value and of everything that it refers to.
 
-    It samples parts at the beginning and the end. Shared parts count twice. It does not mark keyed state as read.
+    Parts at the beginning and the end are sampled; shared parts count each time. Keyed state is not marked as read.
 
     >>> round(estimated_size({n: "x" * 951 for n in range(1000)}) / 100_000)
     11
@@ -47,7 +47,7 @@ def _parts(value: Any, first: int) -> tuple[int, list[Any]]:
 
 
 class StateSizes:
-    """The size estimates of one worker, from report to report; each takes a few milliseconds."""
+    """The size estimates of one worker, kept from report to report. Each report takes a few milliseconds."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, float]] = {}

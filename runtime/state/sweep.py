@@ -1,4 +1,4 @@
-"""A sweep: the unchanged keys of a keyed state that a cut writes. Also the check whether values are immutable."""
+"""A sweep: the unchanged keys that a cut of a keyed state writes. Also the check whether values are immutable."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, compress, repeat
@@ -6,28 +6,30 @@ from operator import is_
 from typing import Any, TypeAlias
 
 AT_ONCE = 1000
-"""The number of pairs that are written in one go; then other threads have their turn."""
+"""The number of pairs that are written at once; then other threads have their turn."""
 MISSING: Any = object()
-"""The value of a key that is gone."""
+"""Stands for the value of a key that is gone."""
 UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None)})
 """The types whose values cannot change. Tuples of such values cannot change either."""
 
 Pairs: TypeAlias = tuple[list[Any], list[Any]]
-"""Keys, and their values."""
+"""Keys, and their values in the same order."""
 
 
 class Sweep:
     """Some keys of a state that had not changed at a cut. A thread reads them while the operator goes on.
 
-    A key is noted before its value changes. So a key that is not noted after the read still has the value that was
-    read. Changed keys and mutable values are left to the next cut.
+    A key is noted before its value changes. So if a key is not noted after the read, the value read was that of the
+    cut. Changed keys and mutable values are left to the next cut.
 
     Args:
-        order: keys. ``some`` are the indexes of those to read; their keys may have changed or been removed since.
-        noted: returns the changed keys; None, or another mapping than at the cut, if these are unknown.
+        order: keys of the state; some may have been changed or removed since.
+        some: the indexes of the keys to read.
+        noted: returns the keys changed since the cut. If they are unknown, it returns None or another mapping than at
+            the cut.
 
     Attributes:
-        is_read: whether all the rest was read; until then the next cut has to write all keys.
+        is_read: whether all keys were read. If not, the next cut must write the whole state.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from tidewheel.runtime.substreams.substream_part import SubstreamPart
 
 
 class UndoneCommand(NamedTuple):
-    """A feeder's command that the input has not yet done."""
+    """A feeder's command that the input has not executed yet."""
 
     feeder: int
     command: InputCommand
@@ -22,10 +22,10 @@ class UndoneCommand(NamedTuple):
 
 @dataclass(slots=True)
 class MailboxPart:
-    """The state of an input.
+    """The state of an input on one worker.
 
     Attributes:
-        begun: the position of each passed handle when it was passed, and of the first handle when it was closed.
+        begun: the position of each handle when it was passed on, and of the first handle when it was closed.
     """
 
     tokens: dict[int, Time]
@@ -35,7 +35,7 @@ class MailboxPart:
 
 @dataclass(slots=True)
 class OperatorPart:
-    """One operator on one worker: its state, its messages, its mailbox if any, and its knowledge of substreams."""
+    """One operator on one worker: its state and messages, an input's mailbox, and its knowledge of substreams."""
 
     kept: OperatorCut
     unread: list[list[Unread]]
@@ -53,7 +53,7 @@ class WorkerPart:
     """One worker's part of a snapshot.
 
     Attributes:
-        positions: the positions of each feeder, as far as this worker knows them.
+        positions: the positions of each feeder's handles, as far as this worker knows them.
     """
 
     number: int
@@ -64,7 +64,7 @@ class WorkerPart:
 
     @property
     def is_whole(self) -> bool:
-        """True if the part has all keyed state and so needs no earlier part."""
+        """True if the part has all keyed state, so that it needs no earlier part."""
         cuts = (cut for one in self.operators.values() for cut in one.kept.keyed.values())
         return all(cut.begins and cut.ends for cut in cuts)
 
@@ -81,9 +81,9 @@ class SavedMailbox(NamedTuple):
     """The initial state of an input on one worker.
 
     Attributes:
-        first: what to do first: batches to send and keys whose substreams end, each with its time.
-        lanes: the same from each worker of the snapshot, if their number was another and the input divides substreams:
-            then all workers end these.
+        first: the actions to do first: batches to send and keys whose substreams end, each with its time.
+        lanes: the actions from each former worker, instead of ``first``, if the number of workers has changed and every
+            worker must end the substreams of all.
     """
 
     tokens: dict[int, Time]
@@ -92,9 +92,9 @@ class SavedMailbox(NamedTuple):
 
 
 def positions_of(part: MailboxPart, told: Iterable[Mapping[int, InputPosition]]) -> dict[int, InputPosition]:
-    """Return the positions of an input's open handles and its first one, as feeders have reported them.
+    """Return the positions of an input's open handles and of its first handle, as feeders have reported them.
 
-    A handle that was passed and not used yet has its position at that moment.
+    A handle that was passed on and not used yet has the position that it had when it was passed on.
     """
     begun = dict(part.begun)
     for _, command in part.commands:
@@ -113,7 +113,7 @@ def _progress(position: InputPosition) -> tuple[int, int]:
 
 
 def note_position(positions: dict[int, InputPosition], command: InputCommand) -> None:
-    """Record the position of a handle that was passed, or of the first handle when it was closed."""
+    """Record the position in a command that passes on a handle or closes the first handle."""
     if command.action == "close":
         positions.pop(command.handle, None)
     if command.batch is not None and command.action in ("clone", "close"):
@@ -121,7 +121,7 @@ def note_position(positions: dict[int, InputPosition], command: InputCommand) ->
 
 
 def outcome_of(part: MailboxPart) -> SavedMailbox:
-    """Return what the commands of a mailbox lead to: the open handles, their batches and the ended substreams.
+    """Return the outcome of a mailbox's commands: the open handles, their batches and the ended substreams.
 
     Commands for a missing handle wait for it, as in a `Mailbox`.
     """

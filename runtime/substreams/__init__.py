@@ -1,1 +1,1 @@
-"""Substreams in a running dataflow: gates that admit records, books that count them, and news of their ends."""
+"""Substreams in a running dataflow: gates that admit records, books that count them, and news of ends."""

@@ -1,18 +1,18 @@
-"""One worker's books of substreams: the changes here, and which of them other workers have to know.
+"""One worker's books of substreams: its changes of counts, and which of them other workers must know.
 
-Worker 0 sees the changes of all workers, and tells the others which substreams have ended where. A worker sends it all
-changes of a substream together, once the substream is about to end, and if possible when idle. Late news are safe,
-since the holder of a message counts it. Counts that have cancelled out are never sent.
+Worker 0 receives the changes of all workers, and tells the others which substreams have ended where. A worker sends all
+changes of a substream together, once the substream is about to end, and if possible when the worker is idle. Late news
+is safe, since a message is counted until its holder reports otherwise. Counts that have cancelled out are never sent.
 
 Invariants:
 
-- News of a substream have all its changes up to the end of a step. So the view of worker 0 is a sum of whole steps, in
-  order. Substreams do not depend on each other.
+- News of a substream has all its changes up to the end of a step. So for each substream, the view of worker 0 is a sum
+  of whole steps, in order. Substreams do not depend on each other.
 - Changes of a substream that is about to end are sent when a step leaves the worker idle, or after some steps. So every
   end is reported.
-- All workers receive worker 0's news in the same order; `heard` counts them. Envelopes carry this count, and a worker
-  holds an envelope until it has received as many news as the sender. So no record of a reused key overtakes the end of
-  the key's earlier substream.
+- All workers receive worker 0's messages of news in the same order; `heard` counts them. Envelopes carry this count,
+  and a worker holds an envelope until its own count is as high. So no record of a reused key overtakes the end of the
+  key's earlier substream.
 
 Source: seed "Substream Management", on soft bounds and their traffic; `tidewheel.progress.substream_tracker`.
 """
@@ -29,7 +29,7 @@ from tidewheel.runtime.messages.news import Changes, Counts, Ending, Shape, Subs
 from tidewheel.runtime.substreams.common_view import CommonView
 
 TELLER = 0
-"""The worker that has a view of all substreams."""
+"""The worker with a view of all substreams."""
 
 _MOST_DUE = 4096
 _MOST_STEPS = 16
@@ -43,7 +43,7 @@ class DeclarationBook:
     Attributes:
         relevant: the numbers of the locations from which records can reach an operator that reads ends.
         is_shared: whether every worker closes each key, and so knows which substreams are about to end; otherwise
-            worker 0 tells.
+            worker 0 announces them.
     """
 
     number: int
@@ -107,11 +107,11 @@ class SubstreamBooks:
     """The books of one worker.
 
     Args:
-        pass_on: called with worker 0's news, once they are recorded here.
+        pass_on: called with worker 0's news, after it is recorded here.
 
     Attributes:
-        heard: the number of news that this worker has received from worker 0.
-        view: worker 0's view of all workers, if an operator asks for ends.
+        heard: how many messages of news this worker has received from worker 0.
+        view: on worker 0, the view of all workers, if an operator asks for ends.
     """
 
     def __init__(
@@ -138,9 +138,9 @@ class SubstreamBooks:
         }
         self.view = CommonView(compiled, tracked, workers, goes_on=goes_on) if worker == TELLER and tracked else None
         self._received: list[SubstreamNews] = []
-        """The news of other workers. The view reads them in a step, so between steps it has nothing to send."""
+        """The news of other workers. The view reads it in a step, so that it has nothing to send between steps."""
         self._here: dict[tuple[int, int, Time], list[Any]] = {}
-        """By identity of the label: the label, and the number of messages to this worker itself in this step."""
+        """By id of the label, location and time: the label, and the number of this step's messages to this worker."""
         self._steps_due = 0
         self._mine = SubstreamNews(is_first=goes_on and bool(tracked))
         """The unsent news for worker 0."""
@@ -156,7 +156,7 @@ class SubstreamBooks:
             book.record(keys, (location, time), difference)
 
     def produce_here(self, label: Labels, location: int, time: Time) -> None:
-        """Count a message to this worker itself, unless an operator receives it within the step."""
+        """Count a message to this worker itself; the count is recorded if no operator receives it within the step."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
@@ -186,7 +186,7 @@ class SubstreamBooks:
             self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:
-        """Record that only waiting records remain here, and close the other substreams."""
+        """Record that this worker will accept only records that wait here, and close the other substreams."""
         if ending.declaration in self._books:
             self.close(ending.declaration, open_keys)
             self._mine.ending.append(ending)

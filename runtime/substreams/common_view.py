@@ -13,11 +13,11 @@ from tidewheel.runtime.messages.news import Changes, Keys, SubstreamNews
 
 
 class CommonView:
-    """Receives the news of all workers, and makes the news for them.
+    """Receives the news of all workers, and makes worker 0's news for them.
 
     Args:
-        goes_on: whether the job continues from a snapshot. Then each worker first reports all its messages and tokens,
-            and closings count only when all have done so.
+        goes_on: whether the job continues from a snapshot. Then each worker first reports all its messages and tokens;
+            closed keys count only after all workers have reported.
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class CommonView:
         }
         self._finished: dict[int, int] = defaultdict(int)
         self._at_end: dict[int, int] = defaultdict(int)
-        """By declaration, the number of workers where nothing arrives beyond the waiting records."""
+        """By declaration, the number of workers that accept only records that wait there."""
         self._waiting: dict[int, Counter[Key]] = defaultdict(Counter)
-        """By declaration and key, the number of those workers where something waits."""
+        """By declaration and key, on how many of those workers records wait."""
         self._told_over: set[int] = set()
         self._news = SubstreamNews()
         self._to_begin = workers if goes_on else 0
-        """The number of workers that have not sent their part of the snapshot."""
+        """The number of workers whose first, complete report is missing."""
         self._early: list[SubstreamNews] = []
 
     @property

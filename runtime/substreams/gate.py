@@ -1,13 +1,13 @@
-"""The gate of one worker, where records get the key of their substream: it knows open and ended keys.
+"""The gate of one worker, where records get the key of their substream. It knows open and ended keys.
 
 Invariants:
 
-- No record of a substream passes after it was closed here.
-- A reused key is another substream, which waits until the earlier one is over: no record of it can reach an operator
-  that reads ends, and all such operators have received its end.
-- If the only records left are waiting for their keys, every other substream is closed. Otherwise the substream that
-  they wait for might never be over.
-- A closed key is remembered until no record of its time can come, and its substream is over.
+- No record of a substream passes after the substream was closed here.
+- A reused key is a new substream, which waits until the earlier substream is *over*: none of the earlier records can
+  reach an operator that reads ends, and all such operators have received the end.
+- If the only records left are waiting for their keys, all open substreams are closed. Otherwise the substreams that
+  these records wait for might never be over.
+- A closed key is remembered until no record of its time can arrive and its substream is over.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -33,15 +33,13 @@ _SHOWN = 3
 class _Closed:
     time: Time
     is_over: bool = False
-    """Whether nothing is left of the substream that could reach an operator that reads ends."""
+    """Whether no record or token of the substream can reach an operator that reads ends."""
     is_past: bool = False
-    """Whether no more record of its time can arrive."""
+    """Whether no more records of this time can arrive."""
 
 
 @dataclass(slots=True)
 class SubstreamGate:
-    """The gate of one worker for one declaration of substreams."""
-
     number: int
     name: str
     is_shared: bool
@@ -49,30 +47,32 @@ class SubstreamGate:
     books: SubstreamBooks
     activate: Callable[[], None]
     _reopened: list[Key] = field(default_factory=list)
-    """Keys that waited to be used again, and may be used now."""
+    """Keys that records waited for, and that may be used again now."""
     _open: set[Key] = field(default_factory=set)
     _closed: dict[Key, _Closed] = field(default_factory=dict)
     _closed_at: dict[Time, set[Key]] = field(default_factory=dict)
     _ended: set[Key] = field(default_factory=set)
-    """Keys that have ended with the stream, and are not over."""
+    """Keys that the end of the stream has closed, until they are over."""
     _waiting: set[Key] = field(default_factory=set)
     _told_waiting: dict[Key, None] | None = None
-    """The waiting keys as last reported, once nothing beyond the waiting records arrives here; None before."""
+    """The waiting keys as last reported. None until this gate accepts only records that wait here."""
     _is_finished: bool = False
     is_restored: bool = False
 
     def admit(self, key: Key, time: Time) -> Label | None:
-        """Return the label for a key's records at a time; None if they must wait until `take_reopened` returns the key.
+        """Return the label for a key's records at a time.
+
+        None if the records must wait until `take_reopened` has the key.
 
         Raises:
-            TokenError: the key's substream has ended at this time or not before it.
+            TokenError: a substream of the key has ended, and not before this time.
         """
         if key not in self._open and not self._may_open(key, time, "a record"):
             return None
         return self.number, key
 
     def close(self, keys: Iterable[Key], time: Time) -> list[Key]:
-        """Accept no more records of some substreams, which may have none so far; return the keys that must wait.
+        """Accept no more records of some substreams, which may be new; return the keys that must wait.
 
         Raises:
             TokenError: a substream has ended already.
@@ -94,7 +94,7 @@ class SubstreamGate:
         return waiting
 
     def wait_again(self, key: Key) -> None:
-        """Record that records wait for a key, which may have become usable."""
+        """Record that records still wait for a key, which may have become usable meanwhile."""
         closed = self._closed.get(key)
         if closed is None or closed.is_over:
             self._reopened.append(key)
@@ -135,12 +135,12 @@ class SubstreamGate:
             self.activate()
 
     def take_reopened(self) -> list[Key]:
-        """Return the keys that records wait for and that have become usable, in order."""
+        """Return, in order, the keys that records waited for and that have become usable."""
         reopened, self._reopened = self._reopened, []
         return reopened
 
     def pass_to(self, may_come: Callable[[Time], bool]) -> None:
-        """Forget ends at times at which no more records can arrive."""
+        """Forget keys closed at times at which no more records can arrive, if they are over."""
         for time in [time for time in self._closed_at if not may_come(time)]:
             for key in self._closed_at.pop(time):
                 closed = self._closed[key]
@@ -155,7 +155,7 @@ class SubstreamGate:
             at_that_time.discard(key)
 
     def end(self, waiting: Collection[Key]) -> None:
-        """Accept only the records that wait here for these keys, whose earlier substreams must end first."""
+        """From now on accept only records that wait here for these keys, and close all open substreams."""
         now, before = dict.fromkeys(waiting), self._told_waiting or {}
         if self._told_waiting is None or self._open or now.keys() != before.keys():
             begun = [key for key in now if key not in before]
@@ -175,13 +175,16 @@ class SubstreamGate:
     # ------------------------------------------------------------------ snapshots
 
     def part(self) -> GatePart:
-        """Return the knowledge of this gate. Substreams closed only by the end of the stream count as open."""
+        """Return what this gate knows, for a snapshot.
+
+        Substreams closed only by the end of the stream count as open.
+        """
         closed = [ClosedKey(key, one.time, one.is_over, one.is_past) for key, one in self._closed.items()]
         open_keys = [*self._open, *self._ended]
         return GatePart(self.name, self.number, open_keys, closed, list(self._waiting), list(self._reopened))
 
     def begin_with(self, part: GatePart) -> None:
-        """Continue from another gate's knowledge, and report its closed keys."""
+        """Continue from what another gate knew, and report its closed keys."""
         self.is_restored = True
         self._open.update(set(part.open).difference(part.over))
         self._waiting.update(part.waiting)

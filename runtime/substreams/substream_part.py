@@ -1,7 +1,7 @@
 """One operator's knowledge of substreams on one worker, for a snapshot.
 
 It has no counts. A restored job counts tokens and messages anew, and also which workers have closed a substream. News
-in flight to worker 0 are not needed; news from worker 0 are added here.
+in flight to worker 0 is not needed; news from worker 0 is added here.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class ClosedKey(NamedTuple):
-    """A closed key that a gate remembers: when it was closed, and its state; see `SubstreamGate`."""
+    """A closed key that a gate remembers, with its time and state; see `SubstreamGate`."""
 
     key: Key
     time: Time
@@ -26,7 +26,7 @@ class ClosedKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EndOfPiece:
-    """The end of a substream in the queue of an input with a firm bound; all its records are before it."""
+    """The end of a substream in the queue of an input with a firm bound, after all records of the substream."""
 
     key: Key
     size: ClassVar[int] = 0
@@ -37,9 +37,9 @@ class GatePart:
     """A gate's knowledge of its declaration.
 
     Attributes:
-        open: keys that are not closed, or that only the end of the stream has closed.
+        open: keys that are not closed, or closed only by the end of the stream.
         closed: ended keys, in order.
-        over: keys that worker 0's next news will report as over.
+        over: keys that are over, from news of worker 0 in flight.
     """
 
     name: str
@@ -56,10 +56,10 @@ class FirmPart:
     """The mailbox of an input with a firm bound.
 
     Attributes:
-        held: records that wait for the end or the turn of their substream.
-        between: records of no substream; they wait until a turn ends.
+        held: records that wait for the end of their substream, or for its turn.
+        between: records of no substream, which wait until a turn ends.
         turns: on a cycle, the substreams that get turns, in order.
-        closed: substreams that will follow these, by worker 0's next news.
+        closed: further substreams for ``turns``, from news of worker 0 in flight.
     """
 
     queue: list[Unread | EndOfPiece]
@@ -75,9 +75,9 @@ class ViewPart:
     """Worker 0's reports on the substreams of a declaration.
 
     Attributes:
-        closed: the keys that all workers have closed and that are not over, with the inputs that have received their
-            ends.
-        queues: for each ordered input, the keys whose ends come next there.
+        closed: the keys that all workers have closed, until they are over, each with the inputs that have received its
+            end.
+        queues: for each ordered input, the keys whose ends are next, in order.
     """
 
     closed: dict[Key, list[Place]]
@@ -86,8 +86,6 @@ class ViewPart:
 
 @dataclass(slots=True)
 class SubstreamPart:
-    """One operator's knowledge of substreams, on one worker."""
-
     gate: GatePart | None = None
     view: ViewPart | None = None
     ends: dict[int, list[Key]] = field(default_factory=dict)

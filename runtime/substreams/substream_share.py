@@ -1,15 +1,17 @@
 """The share of one worker in the workers' knowledge of substreams, after their number has changed.
 
-Worker 0 tells all workers the ends at an input in one order. So the unread ends of two workers are the last ones of the
-same list.
+Worker 0 sends all workers the ends at an input in the same order. So the unread ends of each worker are a tail of one
+list.
 
 Invariants:
 
-- The gate of an input has a key closed only if all gates had; otherwise all gates will still receive the end.
-- The gate of another operator has the keys of its worker, as their former owners had them.
-- An operator receives each end that some worker had not read: only ends of its own keys if each substream is on one
-  worker, otherwise ends of all keys. So it may receive an end again that a worker had read.
-- An end must never meet the next substream of its key; a share where it could is refused.
+- The gate of an input begins with a key closed only if the key was closed at all gates; otherwise all gates will still
+  receive the end.
+- The gate of another operator begins with the keys that its worker owns, in the state that they had at their former
+  owners.
+- An operator receives each end that some worker had not read; if each substream is on one worker, only the ends of its
+  own keys. So it may receive an end that a former worker had already read.
+- An end must never meet a later substream of its key; a share where that could happen is refused.
 """
 
 from collections import deque
@@ -32,11 +34,14 @@ from tidewheel.runtime.substreams.substream_part import (
 )
 
 Own = Callable[[int, int, Unread], Iterable[Unread]]
-"""Returns this worker's share of a message, given the worker where it waited and the number of the input."""
+"""Called with the worker where a message waited, the number of the input, and the message.
+
+Returns this worker's share.
+"""
 
 
 class KeysInUse:
-    """The keys that some gate has accepted or closed, and whose substreams are not over."""
+    """The keys that a gate has accepted or closed, and whose substreams are not over."""
 
     def __init__(self, parts: Iterable[SubstreamPart]) -> None:
         self._keys: set[Key] = set()
@@ -49,14 +54,12 @@ class KeysInUse:
                 self._told.update(part.view.closed)
 
     def again(self, key: Key, place: Place) -> bool:
-        """Tell whether a key whose end a place has received may be in use by a later substream."""
+        """Tell whether a later substream may use a key whose end ``place`` has received."""
         return key in self._keys and place not in self._told.get(key, ())
 
 
 @dataclass(frozen=True, slots=True)
 class SubstreamShare:
-    """One worker's share of the knowledge of substreams, for one operator."""
-
     operator: str
     pacts: Sequence[Pact | None]
     parts: Sequence[SubstreamPart]
@@ -65,7 +68,7 @@ class SubstreamShare:
     workers: int
 
     def part(self, own: Own, *, is_shared: bool) -> SubstreamPart:
-        """Return the initial knowledge of the worker; ``is_shared`` says whether every gate closes each key.
+        """Return what the worker knows at first; ``is_shared`` says whether every gate closes each key.
 
         Raises:
             SnapshotError: an end may meet the next substream of the same key.

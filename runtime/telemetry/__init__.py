@@ -1,1 +1,1 @@
-"""The document by which a job describes itself, and the thread that makes it while anyone listens."""
+"""The document by which a job describes itself, and the thread that makes it while there are listeners."""

@@ -1,12 +1,12 @@
-"""The collector makes the document of a job from observations; no I/O, no clock.
+"""The collector, which makes the document of a job from observations; no I/O, no clock.
 
 Invariants:
 
 - A document is JSON, and no dict in it has None as a value, so merge patches can describe its changes.
-- Counts are sums over all workers. For a worker that does not answer, its last answer counts. So counts fall only when
-  the job returns to a snapshot or a worker restarts.
+- Counts are sums over all workers. If a worker does not answer, its last answer counts. So counts fall only when the
+  job returns to a snapshot or a worker restarts.
 - When the job has ended, no worker runs and no input is open.
-- Times are texts, as their type prints them.
+- Times are texts, as Python prints them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +19,7 @@ from tidewheel.progress import Location, Target
 from tidewheel.progress.graph import Source
 from tidewheel.runtime.explaining.explainer import Explainer, explicable
 from tidewheel.runtime.explaining.job_view import JobView, by_worker
+from tidewheel.runtime.messages.connector_numbers import SinkNumbers, SourceNumbers, of_sink, of_source
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.telemetry.event_log import EventLog
 from tidewheel.runtime.telemetry.graph_numbers import GraphNumbers
@@ -47,7 +48,7 @@ _ENDED: Final = frozenset({"complete", "failed", "stopped"})
 
 
 class Collector:
-    """Makes a document of each observation of one job, with what it remembers of earlier ones."""
+    """Makes a document of each observation of one job, and remembers facts of earlier observations."""
 
     def __init__(self, facts: JobFacts, clock: Callable[[], float]) -> None:
         self._facts = facts
@@ -73,7 +74,7 @@ class Collector:
         if seen.returns != self._returns:
             self._returns = seen.returns
             self._rounds.forget()
-            self._answers.clear()  # workers count from zero again, and sums of old and new counts would fall twice
+            self._answers.clear()  # workers count from zero again: sums of old and new counts would fall twice
         self._hear(seen)
         self._topics.update(seen.topics)
         reports, view = [self._answers[worker] for worker in sorted(self._answers)], self._view
@@ -84,6 +85,7 @@ class Collector:
             "edges": self._edge_parts(reports),
             "probes": self._probes(view, seen),
             "inputs": self._inputs(reports, seen),
+            **self._connectors(reports),
             "loops": self._rounds.look(view.live),
             "workers": {str(worker): self._worker(worker, seen.state) for worker in sorted(self._states)},
             "topics": {name: self._topic(name, counts) for name, counts in self._topics.items()},
@@ -236,6 +238,22 @@ class Collector:
             if times:
                 parts[name]["epoch"] = repr(times[0])
         return parts
+
+    def _connectors(self, reports: Sequence[WorkerReport]) -> dict[str, dict[str, Document]]:
+        """Return the parts for sources and for sinks."""
+        sources: dict[str, list[SourceNumbers]] = {}
+        sinks: dict[str, list[SinkNumbers]] = {}
+        for report in reports:
+            for name, numbers in report.connectors.items():
+                if isinstance(numbers, SourceNumbers):
+                    sources.setdefault(name, []).append(numbers)
+                else:
+                    sinks.setdefault(name, []).append(numbers)
+        of_name = self._numbers.of_name
+        return {
+            "sources": {name: {"operator": of_name[name], **of_source(all_of)} for name, all_of in sources.items()},
+            "sinks": {name: {"operator": of_name[name], **of_sink(all_of)} for name, all_of in sinks.items()},
+        }
 
     # ------------------------------------------------------------------ workers and topics
 

@@ -11,13 +11,13 @@ _ALIKE: Final = 80
 
 _LEVELS = {"failed": "error", "going back": "warning", "stopped": "warning"}
 _Event: TypeAlias = tuple[str, str, dict[str, str]]
-"""The level of an event, its text, and the number of its worker or the name of its operator."""
+"""The level of an event, its text, and fields that have the number of its worker or the name of its operator."""
 
 _LOST = {"dead": "has died", "silent": "does not answer"}
 
 
 class EventLog:
-    """Compares each document with the one before, and keeps notable events and log lines."""
+    """Compares each document with the previous one, and keeps notable events and log lines."""
 
     def __init__(self) -> None:
         self._events: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MOST_EVENTS)

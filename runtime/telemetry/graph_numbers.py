@@ -1,6 +1,6 @@
-"""The numbers of operators and edges in a document, as the program described the dataflow.
+"""The numbers of operators and edges in a document: those of the dataflow as described by the program.
 
-Workers number operators after fusion. A picture, and so the document, shows each stage.
+Workers number operators after fusion. But pictures show each stage, and so does the document.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ class GraphNumbers:
     """The operators and edges of one dataflow, by number.
 
     Attributes:
-        of_name: the number of each operator, by name; of a chain, the number of its first stage.
-        inner_edges: the edges within fused chains, as the name of the stage before and the number of the edge.
+        of_name: the number of each operator, by name; for a chain, the number of its first stage.
+        inner_edges: the edges within fused chains, each as the name of the stage before it and the number of the edge.
     """
 
     def __init__(self, plan: Plan, outline: Outline) -> None:
@@ -40,7 +40,7 @@ class GraphNumbers:
         ]
 
     def at(self, location: Location) -> str:
-        """Return the number of the operator at a location: the first stage of a chain or, at its output, the last."""
+        """Return the number of the operator at a location; for a chain, its last stage at an output, else its first."""
         return (self._last if isinstance(location, Source) else self._first)[location.operator]
 
     def edge_to(self, target: Target) -> str:

@@ -1,4 +1,4 @@
-"""The time since which each token is held: since the first report that shows it."""
+"""The time since which each token is held, counted from the first report that shows the token."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
@@ -8,7 +8,7 @@ from tidewheel.progress import Time
 MOST_TOLD: Final = 20
 
 Holders: TypeAlias = Mapping[tuple[int, Time], Mapping[int, int]]
-"""For each pointstamp, the number of tokens by worker."""
+"""For each pointstamp, the number of tokens on each worker."""
 
 
 class HeldTokens:

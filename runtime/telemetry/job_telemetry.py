@@ -1,6 +1,6 @@
-"""The thread by which a job describes itself once a second, while anyone listens.
+"""The thread by which a job describes itself once a second, while there are listeners.
 
-Its errors never fail the job. They are logged, and the next document follows a second later.
+Errors of the thread never fail the job. They are logged, and the next document follows a second later.
 """
 
 import logging
@@ -32,24 +32,24 @@ _SOONEST_S: Final = 0.2
 _ANSWER_S: Final = 0.5
 _END_S: Final = 2.0
 _PAUSE_PER_WORK: Final = 50.0
-"""On the local engine, the pause in multiples of the work before it: large dataflows are described less often."""
+"""On the local engine, a pause is this many times as long as the work before it."""
 _REST_PER_ASKING: Final = 20.0
-"""The pause before slow publishers are asked again, in multiples of the time of their last answer."""
+"""Publishers are asked again after a pause this many times as long as their last answer took."""
 
 
 class NoTelemetry:
     """The telemetry of a job that does not describe itself: every call does nothing."""
 
     def open(self) -> None:
-        """Begin soon to publish for other processes of the cluster too, since one of them requests it."""
+        """Begin soon to publish for other processes of the cluster too, at the request of one of them."""
 
     def tell(self) -> None: ...
 
     def fail(self, error: TidewheelError) -> None:
-        """Describe the job now, since it fails or returns to a snapshot; thread-safe."""
+        """Describe the job at once, as it fails or returns to a snapshot; thread-safe."""
 
     def finish(self, state: str, *, waits: bool) -> None:
-        """Describe the job a last time, and end the topic; idempotent.
+        """Describe the job for the last time, and end the topic; idempotent.
 
         With ``waits``, wait at most two seconds for that.
         """
@@ -70,13 +70,13 @@ class JobTelemetry(NoTelemetry):
         self._collector: Collector | None = None
         self._told: Document = {}
         self._topics_after = self._pause_s = 0.0
-        self._dead: dict[int, int] = {}  # by worker, the number of the job's returns before it died
+        self._dead: dict[int, int] = {}  # by worker, the number of the job's returns to a snapshot before it died
         self._lines: RecentLines | None = None  # None without listeners
         self._topic = topic.start(AttachmentHost(job.name, job.engine, job.workers), self.look)
         weakref.finalize(job, self._topic.finish).atexit = False
 
     def look(self) -> None:
-        """Publish a full document now, for a new listener; thread-safe."""
+        """Publish a complete document at once, for a new listener; thread-safe."""
         with self._lock:
             if self._is_over:
                 return
@@ -97,7 +97,7 @@ class JobTelemetry(NoTelemetry):
         self._wake.set()
 
     def fail(self, error: TidewheelError) -> None:
-        """Describe the job now; a dead worker is shown as dead until the job has returned to a snapshot."""
+        """Describe the job at once. A dead worker is shown as dead until the job has returned to a snapshot."""
         job = self._job()
         if isinstance(error, WorkerGone) and error.worker is not None and job is not None:
             self._dead[error.worker] = job._life.returns
@@ -123,7 +123,7 @@ class JobTelemetry(NoTelemetry):
         try:
             while self._describe_once():
                 self._wake.wait(max(PERIOD_S, self._pause_s))
-                if self._wake.is_set():  # several listeners that come together get one document
+                if self._wake.is_set():  # listeners that come at the same time share one document
                     self._wake.clear()
                     if not self._is_over:
                         threading.Event().wait(_SOONEST_S)

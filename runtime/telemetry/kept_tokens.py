@@ -1,8 +1,8 @@
 """The tokens that operators keep without need, as reports of a running job show.
 
-One report of a busy job does not tell whether an operator is about to end a token, but two do. At the first, the worker
-knows that the operator's inputs have passed the token's time. By the second, the operator has run and still holds the
-token.
+One report of a busy job does not tell whether an operator is about to end a token, but two reports do. By the first,
+the worker knows that the operator's inputs have passed the token's time. By the second, the operator has run and still
+holds the token.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ Held = tuple[int, Time, int]
 
 
 class KeptTokens:
-    """Remembers, for each token first seen too late, how often its operator had run by then."""
+    """Remembers, for each token held too long, how often its operator had run when a report first showed that."""
 
     def __init__(self) -> None:
         self._runs: dict[Held, int] = {}
@@ -29,7 +29,7 @@ class KeptTokens:
     def look(self, view: JobView, oldest: Iterable[Held]) -> frozenset[Held]:
         """Return those of the 50 oldest tokens that their operators have kept since an earlier report.
 
-        It leaves out an operator that has asked to be scheduled, since it may still need the token.
+        Operators that have asked to be scheduled are left out, since they may still need the token.
         """
         before, self._runs, kept = self._runs, {}, []
         reports = {report.worker: report for report in view.reports}

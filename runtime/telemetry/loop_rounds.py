@@ -1,7 +1,7 @@
 """The rounds of loops, now and in past epochs, from one report a second.
 
-They are samples: epochs that no report sees in a loop, and last rounds between two reports, do not count. Numbers of
-rounds above 99 are rounded to two digits, so that a loop has a bounded number of distinct ones.
+Rounds are sampled: epochs that no report sees in a loop, and last rounds between two reports, do not count. Numbers of
+rounds above 99 are rounded to two digits, so that a loop has few distinct numbers.
 """
 
 from collections import Counter

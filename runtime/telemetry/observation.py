@@ -1,4 +1,4 @@
-"""The facts that a document is made of: those of a job, and those of one moment."""
+"""The facts from which a document is made: facts of a job, and of one moment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class JobFacts:
     """The facts of a job that never change.
 
     Attributes:
-        outline: the dataflow as the program described it; the document uses its numbers.
+        outline: the dataflow as the program described it. The document uses the numbers of its operators.
     """
 
     about: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Observation:
 
     Attributes:
         at: when, in seconds since 1970.
-        topics: the statistics of each partition, by topic; a topic that is missing has not changed.
+        topics: the statistics of each partition, by topic. A missing topic has not changed.
     """
 
     at: float

@@ -50,7 +50,7 @@ class ObservedJob(Protocol):
     def _state(self) -> str: ...
 
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
-        """Return the job's state and the reports of its workers, within about ``within_s`` seconds; from any thread."""
+        """Return the job's state and the reports of its workers, within about ``within_s`` seconds; thread-safe."""
 
     def _here(self) -> Mapping[str, object]:
         """Return which job, operator and worker run on this thread, for log lines."""

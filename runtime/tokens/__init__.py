@@ -1,1 +1,1 @@
-"""Timestamp tokens, sets of them, and the ledger that counts them."""
+"""Timestamp tokens, sets of tokens, and the ledger that counts tokens."""

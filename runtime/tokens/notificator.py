@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Notificator:
-    """Tells an operator, once for each time that it asked for, that no more records can arrive at that time.
+    """Tells an operator when no more records can arrive at a time, once for each time that it asks for.
 
-    It holds a token for each of these times and substreams, which keeps the time open downstream.
-    ``context.notificator()`` makes one.
+    For each of these times and substreams the notificator holds a token, which keeps the time open downstream.
+    ``context.notificator()`` returns a new one.
 
     >>> import tidewheel as tw
     >>> def build(context):
@@ -61,23 +61,23 @@ class Notificator:
 
     @property
     def tokens(self) -> tuple[TimestampToken, ...]:
-        """The tokens that it holds, one for each time and substream."""
+        """The tokens that the notificator holds, one for each time and substream."""
         return tuple(self._pending.values())
 
     def __contains__(self, time: Time) -> bool:
         return (time, None) in self._pending or any(waited == time for waited, _ in self._pending)
 
     def notify_at(self, token: TimestampToken | LentToken, output: "OutputPort | None" = None) -> None:
-        """Let `ready` return a token for this token's time, once. Asking for the same time again changes nothing.
+        """Let `ready` yield, once, a token for this token's time. Asking for the same time again changes nothing.
 
         Args:
-            token: if it is lent, it is retained. If the operator owns it, as after ``delayed(time)``, it now belongs to
+            token: a lent token is retained. A token that the operator owns, as after ``delayed(time)``, now belongs to
                 the notificator.
             output: the output for which a lent token is retained; by default the only one.
 
         Raises:
-            TokenError: the token is discarded or its call has ended, or the notificator has a token of another output
-                for this time: each output needs a notificator of its own.
+            TokenError: the token is discarded, or was lent to a call that has ended, or the notificator has a token of
+                another output for this time. Each output needs its own notificator.
         """
         place = token.time, token.label
         pending = self._pending.get(place)
@@ -101,17 +101,19 @@ class Notificator:
             )
 
     def take(self, time: Time, label: Label | None = None) -> TimestampToken:
-        """Return the token of a time that the operator waits for, complete or not; it then belongs to the caller.
+        """Return the token of a time that the operator waits for, complete or not.
 
-        `notify_at` accepts it again. Raises KeyError if the notificator has no token for this time and label.
+        The token then belongs to the caller.
+
+        Pass it to `notify_at` to wait again. Raises KeyError if the notificator has no token for this time and label.
         """
         return self._pending.pop((time, label))
 
     def _drop_others(self, places: Container[tuple[Time, Labels | None]]) -> None:
         """Discard all tokens except those of ``places``, each a (time, label).
 
-        After a change of the number of workers the notificator has the tokens of all of them, but the operator only its
-        share of the state.
+        After a change of the number of workers, the notificator has the tokens of all former workers, but the operator
+        has only its share of the state.
         """
         for place in [place for place in self._pending if place not in places]:
             self._pending.pop(place).discard()
@@ -119,18 +121,18 @@ class Notificator:
     def ready(self, *inputs: "InputPort", sequential: bool = True) -> Iterator[TimestampToken]:
         """Yield a token for each awaited time at which ``inputs`` can receive nothing more, in the order of times.
 
-        In a loop all rounds of an epoch come before the next epoch, so state does not depend on which epoch was faster.
-        The order is that of the domain's `in_order`, and a time waits for earlier times only.
+        In a loop, all rounds of an epoch come before the next epoch, so state does not depend on which epoch was
+        faster. The order is that of the domain's `in_order`. A time waits only for earlier times.
 
-        With substreams there is one token for each time and ``token.key``, so keep pending results by both. When the
-        loop asks for the next token, the last one is discarded; ``clone()`` keeps it. If the operator asks for further
-        times during the iteration, those that are ready are yielded too.
+        With substreams there is one token for each time and ``token.key``, so keep pending results by both. Each token
+        is discarded when the ``for`` loop asks for the next; keep a ``clone()`` if you need it longer. If the operator
+        asks for further times during the iteration, those that are ready are yielded too.
 
         Args:
             inputs: the operator's inputs. Pass the same inputs and the same ``sequential`` in each call.
-            sequential: False is faster in a loop, since rounds of several epochs overlap. Use it for operators without
-                state across epochs. A time is then ready as soon as it is complete, but never before a lesser one.
-                Outside of loops it has no effect.
+            sequential: False is faster in a loop, since rounds of several epochs overlap. Use False for operators
+                without state across epochs: a time is then ready as soon as it is complete, but never before a lesser
+                time. Outside of loops there is no difference.
         """
         frontiers = tuple([port.frontier for port in inputs])
         if not self._added and self._looked_at is not None and all(map(operator.is_, frontiers, self._looked_at)):

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 class TimestampToken:
     """The right to send at ``time`` on one output of one operator (a capability in timely dataflow).
 
-    While it is live, no frontier downstream passes its time. Discard it in the end, by `discard` or a ``with`` block.
-    Tokens are thread-safe.
+    While the token is live, no frontier downstream passes its time. Discard each token in the end, by `discard` or a
+    ``with`` block. Tokens are thread-safe.
 
-    If an operator drops a live token, that is a leak and fails the job; see ``on_leak`` of `RuntimeConfig`. Two cases
-    within one call are no leaks. The first is a token for whose time the operator had a token before and still has, as
-    with ``held.setdefault(lent.time, (lent.retain(), []))``. The second is a token from `delayed` that has sent:
-    ``output.send(token.delayed(time), batch)``.
+    If an operator drops a live token, that is a leak, which fails the job; see ``on_leak`` of `RuntimeConfig`. Two
+    kinds of tokens may be dropped in the call that made them. One kind is superfluous, since the operator holds an
+    older token for the same time: ``held.setdefault(lent.time, (lent.retain(), []))``. The other kind comes from
+    `delayed` and has sent: ``output.send(token.delayed(time), batch)``.
 
     Attributes:
         domain: the order of the times to which this token can move.
-        label: its substream, as (number of the declaration, key); None if it has none.
+        label: the token's substream, as (number of the declaration, key); None if it has none.
     """
 
     __slots__ = ("_ledger", "_live", "_owner", "_sent", "_stamp", "domain", "label")
@@ -43,7 +43,7 @@ class TimestampToken:
     ) -> None:
         self._owner = owner
         self._ledger = ledger
-        self._stamp = (location, time)  # the ledger tells by its identity which tokens were made in the same call
+        self._stamp = (location, time)  # by its identity, the ledger tells which tokens were made in the same call
         self._sent: bool | None = False  # whether the token has sent; None where that does not matter
         self._live = True
         self.domain = domain
@@ -90,7 +90,7 @@ class TimestampToken:
             return token
 
     def downgrade(self, time: Time) -> None:
-        """Move this token to ``time``; if that raises, as `delayed` does, it does not move."""
+        """Move this token to ``time``. Raises as `delayed` does; the token then stays where it is."""
         with self._ledger.lock:
             time = self._checked(time, "downgrade")
             if time != self._stamp[1]:
@@ -98,7 +98,7 @@ class TimestampToken:
                 self._ledger.record((self._stamp, 1), (before, -1), label=self.label)
 
     def discard(self) -> None:
-        """Give up the right to send; a second call raises TokenError."""
+        """Give up the right to send. A second call raises TokenError."""
         with self._ledger.lock:
             self._check_live()
             self._live = False
@@ -172,7 +172,7 @@ class TimestampToken:
 class LentToken:
     """The token that an input message lends for each output, until the operator returns.
 
-    It can send at the message's time on outputs that the input can reach; `retain` makes a lasting token of it.
+    Send with it at the message's time, on outputs that the input can reach; `retain` makes a lasting token.
     """
 
     __slots__ = ("_call", "_input", "label", "time")
@@ -201,8 +201,8 @@ class LentToken:
         """Return a lasting token at this message's time for ``output``, by default the only one.
 
         Raises:
-            TokenError: the operator has returned, has several outputs and none is named, or the input does not reach
-                that output.
+            TokenError: the operator has returned, it has several outputs and ``output`` is not given, or the input does
+                not reach the output.
         """
         chosen = output._running if output is not None else self._only_output()
         token = chosen.new_token(self._time_on(chosen), self._own_label())
@@ -213,8 +213,8 @@ class LentToken:
         """Return a token at ``time`` for ``output``, by default the only one.
 
         Raises:
-            TokenError: ``time`` is not at or after a time that this message allows there, or not a time of that
-                output's scope. Also as `retain`.
+            TokenError: ``time`` is not at or after a time that this message allows at the output, or is not a time of
+                the output's scope. Also for the reasons of `retain`.
         """
         chosen = output._running if output is not None else self._only_output()
         self._check_lent()
@@ -291,4 +291,7 @@ class LentToken:
 
 
 TOKENS = (TimestampToken, LentToken)
-"""The tokens that operators send with; `isinstance` would make a union of the two for each message."""
+"""The types of tokens that operators send with.
+
+In a call of `isinstance`, a union would be made anew for each message.
+"""

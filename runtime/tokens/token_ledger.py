@@ -1,8 +1,8 @@
-"""The ledger of one worker: what was done with its timestamp tokens since its last step.
+"""The ledger of one worker: the changes of its timestamp tokens since its last step.
 
-Any thread may use tokens. Each use is one indivisible group of changes, so a downgrade is never seen half done. A lock
+Any thread may use tokens. Each use is one indivisible group of changes, so that no step sees half a downgrade. A lock
 guards the state of tokens. Tokens that the garbage collector finds are recorded without the lock, since the collector
-may run while a thread holds it.
+may run while a thread holds the lock.
 """
 
 import threading
@@ -16,20 +16,20 @@ from tidewheel.runtime.errors import TokenError
 from tidewheel.runtime.messages.labels import Label
 
 LeakPolicy: TypeAlias = Literal["fail", "warn"]
-"""The effect of a token that an operator drops: the dataflow fails, or it is only logged."""
+"""The effect of a leak: the dataflow fails, or the leak is only logged."""
 
 _Stamp: TypeAlias = tuple[int, Time]
 """The place of a token: (location number, time)."""
 
 _Drop: TypeAlias = tuple[_Stamp, str, bool]
-"""The stamp of a token, the name of its operator, and whether it was used as intended."""
+"""The place of a dropped token, the name of its operator, and whether the token has sent."""
 
 _REMEDY = "Send only in schedule: retain() the token, keep the answer with it, and call context.activate()"
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A live token that its operator dropped without discarding it, so that it can never send."""
+    """A live token that its operator dropped without discarding it."""
 
     operator: str
     time: Time
@@ -44,7 +44,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error from a use of a token or an output outside of the worker's step, in a thread or a coroutine."""
+    """An error from a wrong use of a token or an output in a thread or a coroutine, outside of the worker's step."""
 
     operator: str
     time: Time | None
@@ -56,8 +56,8 @@ class TokenLedger:
 
     Attributes:
         held: the number of held tokens, by (location number, time), up to the last drain.
-        refusals: errors that perhaps no code has handled; the worker's next step raises them.
-        stepping: the id of the thread that is in a step of the worker; None between two steps.
+        refusals: errors that may have been lost; the worker's next step raises them.
+        stepping: the id of the thread that runs the worker's step; None between two steps.
     """
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
@@ -78,13 +78,13 @@ class TokenLedger:
         self.wake()
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
-        """Add the end of a token that was dropped and not discarded: perhaps a leak."""
+        """Add the end of a token that was dropped without being discarded, perhaps a leak."""
         # This comes first, since `drain` takes the drop together with the group that `record` adds.
         self._drops.append((stamp, operator, has_sent))
         self.record((stamp, -1), label=label)
 
     def begin_step(self) -> None:
-        """Record that this thread is in a step; the worker itself handles errors in a step."""
+        """Record that this thread runs a step. The worker handles errors in a step itself."""
         self.stepping = threading.get_ident()
 
     @property
@@ -94,7 +94,7 @@ class TokenLedger:
     def refuse(self, operator: str, time: Time | None, why: str) -> NoReturn:
         """Raise TokenError; outside of the worker's step, let the next step fail with it too.
 
-        In a thread or a coroutine perhaps only a future receives the error. Then records would be lost silently.
+        Otherwise records could be lost silently: in a thread or a coroutine, perhaps only a future receives the error.
         """
         if self.is_stepping:
             raise TokenError(why)
@@ -123,8 +123,8 @@ class TokenLedger:
     def _find_leaks(self, groups: Sequence[tuple[tuple[Change, ...], Label | None]]) -> None:
         """Find the leaks among the tokens that were dropped in these groups.
 
-        A token that was made in these groups is no leak if it has sent, or if the operator had another token for its
-        time before and still has it.
+        A token made in these groups is not a leak if it has sent, or if the operator holds an older token for the same
+        time.
         """
         drops = {id(drop[0]): drop for drop in (self._drops.popleft() for _ in range(len(self._drops)))}
         counts: dict[tuple[_Stamp, Label | None], int] = {}
@@ -147,7 +147,7 @@ class TokenLedger:
         self._drops.extend(drops.values())  # the groups of these are not recorded yet
 
     def tokens(self) -> dict[tuple[int, Time], int]:
-        """Return the number of held tokens, by (location number, time); groups not yet drained count."""
+        """Return the number of held tokens, by (location number, time), including groups not yet drained."""
         counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self.held)
         for changes, _ in self._groups.copy():
             counts.extend(changes)
@@ -155,5 +155,5 @@ class TokenLedger:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was recorded since the last drain, and no refusal is left."""
+        """True if nothing was recorded since the last drain and no refusal is left."""
         return not (self._groups or self.refusals)

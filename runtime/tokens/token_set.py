@@ -14,8 +14,8 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 class TokenSet:
     """Tokens of one output whose times are an antichain: the right to send at or after any of them.
 
-    Inserted tokens belong to the set, which discards redundant ones. Discard the set in the end: by `discard`, a
-    ``with`` block, or `downgrade` to no time. It is not thread-safe.
+    Inserted tokens belong to the set, which discards redundant tokens. Discard the set in the end: by `discard`, a
+    ``with`` block, or `downgrade` to no time. A set is not thread-safe.
 
     >>> from tidewheel import Dataflow, run
     >>> def build(context):
@@ -47,13 +47,13 @@ class TokenSet:
         return tuple(token.time for token in self._tokens)
 
     def insert(self, token: TimestampToken) -> None:
-        """Add a token, which then belongs to the set.
+        """Add a token; it then belongs to the set.
 
         Raises:
             TokenError: the token is discarded, or is for another output.
         """
         self._check(token, self._tokens[0] if self._tokens else token, repr(self))
-        self._tokens = [own for own in self._tokens if own.is_live]  # others may have been discarded behind its back
+        self._tokens = [own for own in self._tokens if own.is_live]  # other code may have discarded some
         self._take(token)
 
     @staticmethod
@@ -78,7 +78,7 @@ class TokenSet:
         _discard_live(later)
 
     def delayed(self, time: Time) -> TimestampToken:
-        """Return a new token at ``time``; the set keeps its tokens.
+        """Return a new token at ``time``. The set stays as it is.
 
         Raises:
             TokenError: ``time`` is not at or after the time of a token in the set, or not a time of this scope.
@@ -86,9 +86,9 @@ class TokenSet:
         return self._before(time, "delay").delayed(time)
 
     def downgrade(self, frontier: Antichain | Iterable[Time]) -> None:
-        """Move the tokens to the minimal times of ``frontier``; without times the set becomes empty.
+        """Move the tokens to the minimal times of ``frontier``; if it has none, empty the set.
 
-        If a time is not allowed, the set does not change.
+        If this raises, the set does not change.
 
         Raises:
             TokenError: a time is not at or after the time of a token in the set, or not a time of this scope.
@@ -122,7 +122,7 @@ class TokenSet:
         )
 
     def discard(self) -> None:
-        """Discard all tokens; the set may be used again."""
+        """Discard all tokens. The set may be used again."""
         tokens, self._tokens = self._tokens, []
         _discard_live(tokens)
 

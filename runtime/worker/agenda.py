@@ -1,4 +1,4 @@
-"""The agenda of a worker: which operators run in this step, in the next, at some time, or on a condition."""
+"""The agenda of a worker: the operators to run in this step, in the next, at some time, or on a condition."""
 
 import heapq
 from collections import deque
@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 
 class Agenda:
-    """The operators to run, by number: in the order of description, each at most once in a step.
+    """The operators to run, by number. In a step they run in the order of their numbers, each at most once.
 
     Only `activate_later` and `activate_after` are thread-safe.
 
     Args:
-        wake: called after a request from another thread, since the worker may be asleep.
+        wake: called after a request from another thread, to wake the worker.
 
     Attributes:
         running: the operator whose turn it is, -1 between two steps.
         was_cut: whether the last step ended before all operators had run.
         expected: the operators that another thread will activate, until they run; True for those that will then
-            continue with records received before.
+            continue with records received earlier.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0, wake: Callable[[], None] = lambda: None) -> None:
@@ -35,7 +35,7 @@ class Agenda:
         self.expected: dict[int, bool] = {}
 
     def activate(self, operator: int) -> None:
-        """Schedule an operator: in this step if its place in the order has not passed, else in the next."""
+        """Schedule an operator: in this step if its turn has not passed, otherwise in the next."""
         if operator > self.running and self.running >= 0:
             if operator not in self._in_current:
                 self._in_current.add(operator)
@@ -72,7 +72,7 @@ class Agenda:
         self._in_current, self._next = self._next, set()
 
     def pop(self) -> int | None:
-        """Return the next operator to run; None ends the step."""
+        """Return the next operator to run; None at the end of the step."""
         if not self._current:
             self.running = -1
             return None
@@ -82,7 +82,7 @@ class Agenda:
         return self.running
 
     def end(self) -> None:
-        """End the step; the remaining operators run in the next one."""
+        """End the step. The remaining operators run in the next step."""
         self.was_cut = bool(self._current)
         self._next.update(self._current)
         self._current, self.running = [], -1
@@ -97,7 +97,7 @@ class Agenda:
         return frozenset({*self._next, *self._later, *self.held, *at_work})
 
     def asked(self) -> frozenset[int]:
-        """Return the operators that will run because they or a thread have asked for it."""
+        """Return the operators that will run because they, or a thread, have asked for it."""
         timers = (operator for _, operator in [*self._timers, *self._asked])
         return frozenset({*self._later, *self.expected, *timers})
 

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from tidewheel.runtime.messages.envelope import Envelope
 
 _OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.pacts", "tidewheel.differential.reductions")
-"""Modules that call a function of the user's with one record at a time."""
+"""Modules that call users' functions with one record at a time."""
 
 _BATCHES = ("batch", "rows")
-"""The variables of these modules that have the records of a batch."""
+"""The variables in these modules that contain the records of a batch."""
 
 
 class PartError(Exception):
-    """A part of an operator's work in a step failed; the cause is the error that was raised.
+    """A part of an operator's work in a step failed. The cause is the original error.
 
-    ``args``: the operator's name, the time (None for the step's), and which part has failed, in words.
+    ``args``: the operator's name, the time (None for the time of the step), and in words the part that failed.
     """
 
 
@@ -48,7 +48,7 @@ def raise_step_failure(
 ) -> NoReturn:
     """Raise `operator_failure` for a scheduled operator whose function has raised.
 
-    The function may have raised one of ``refusals`` again, from a future.
+    The error may be one of ``refusals``, which a future has raised again.
     """
     for refusal in refusals:
         if refusal.error is error:
@@ -62,7 +62,7 @@ def raise_step_failure(
 
 
 def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
-    """Raise `operator_failure` for a use of tokens that was refused outside of the worker's step."""
+    """Raise `operator_failure` for a wrong use of tokens outside of the worker's step."""
     error, what = refusal.error, "failed in a thread or coroutine"
     raise operator_failure(refusal.operator, worker, refusal.time, error, what) from error
 
@@ -87,9 +87,9 @@ def unsendable(
 def _record_of(error: BaseException | None) -> str:
     """Describe the record at which a function failed; empty if unknown.
 
-    It is the variable ``record`` of the function's caller: operators use that name when they call a user's function,
-    which costs nothing until an error. Folds have no such variable, and comprehensions have none from Python 3.12 on
-    (PEP 709); there the record is the second of two arguments.
+    The record is the variable ``record`` of the function's caller: operators use that name when they call a user's
+    function, which costs nothing unless an error occurs. Folds have no such variable, and comprehensions have none from
+    Python 3.12 on (PEP 709); there the record is the second of two arguments.
     """
     shown = ""
     walked = None if error is None else error.__traceback__

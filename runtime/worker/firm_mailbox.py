@@ -1,18 +1,18 @@
 """The mailbox of a firm bound: an input receives each substream in one piece, followed by its end.
 
-Off cycles, the mailbox holds all records of a substream until the substream has ended, which depends on nothing behind
-this input.
+Off cycles, the mailbox holds all records of a substream until the substream has ended. That end does not depend on
+operators behind this input.
 
 On a cycle, received records may cause more records. There substreams take turns, at all such inputs in the order in
 which worker 0 saw them closed. Records of other substreams wait. The first substream that is not over has its turn at
-all inputs, and none of them holds it. So it ends, and the next one has its turn.
+all inputs, and none of them holds its records. So it ends, and the next substream has its turn.
 
 Invariants:
 
 - Between the first record of a substream and its end, the input receives nothing else.
-- For operators behind this input, held records are counted. Off a cycle they count as tokens on the operator's outputs,
-  since they need not arrive here again.
-- For flow control, held records count as received. Otherwise they would hold back sources, which then could not end the
+- Held records are counted for the operators behind this input. Off a cycle they count as tokens on the operator's
+  outputs, since they never arrive at this input again.
+- For flow control, held records count as received. Otherwise they would hold back the sources that must end the
   substream.
 
 Source: seed "Substream Management", section "Firm bound".
@@ -34,7 +34,7 @@ from tidewheel.runtime.worker.ports import RunningInput
 class WaitingEnds:
     """Keys in the order in which their ends were reported.
 
-    A reused key occurs several times if its substreams ended without records here.
+    A reused key occurs several times if several of its substreams ended without records here.
     """
 
     __slots__ = ("_counts", "_queue", "are_all")
@@ -70,7 +70,7 @@ class WaitingEnds:
 
 
 class FirmMailbox:
-    """The messages that have arrived at one input on one worker and that wait for their turn."""
+    """The messages that have arrived at one input on one worker and wait for their turn."""
 
     __slots__ = ("_between", "_held", "_host", "_outputs", "_port", "_turns")
 
@@ -81,7 +81,7 @@ class FirmMailbox:
         self._held: dict[Key, list[Message]] = {}
         self._turns: deque[Key] | None = deque() if takes_turns else None
         self._between: list[Message] = []
-        """The messages of no substream that arrived within a turn."""
+        """Messages without substream that arrived within a turn."""
 
     @property
     def held(self) -> Iterator[Message]:
@@ -139,7 +139,7 @@ class FirmMailbox:
             self._begin_turn()
 
     def end(self, keys: Iterable[Key]) -> None:
-        """Put the end of each of these substreams behind all its records."""
+        """Put into the queue the held records of each substream, followed by its end."""
         for key in keys:
             self._port.queue.extend(self._held.pop(key, ()))
             self._port.queue.append(EndOfPiece(key))

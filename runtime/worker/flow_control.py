@@ -3,23 +3,19 @@
 Invariants:
 
 - Every byte in flight counts at exactly one worker: at its sender, until an operator has received it.
-- A worker above its limit is congested until it is down to half of it, and tells all workers. While any worker is
-  congested, no source of any worker sends.
+- A worker above its limit tells all workers that it is congested, until it is down to half of the limit. While any
+  worker is congested, no source on any worker sends.
 - Only sources wait, so operators in a cycle cannot block each other.
 
 Source: credit-based flow control (Kung, Blackwell, Chapman: Credit-based flow control for ATM networks, SIGCOMM 1994).
-That only sources wait is tidewheel's own rule, because of cycles.
+The rule that only sources wait is tidewheel's own, because of cycles.
 """
 
 from tidewheel.runtime.messages.credit import UNTOLD_PARTS, Credit
 
 
 class FlowControl:
-    """One worker's account of bytes in flight.
-
-    Attributes:
-        load: this worker's bytes in flight.
-    """
+    """One worker's account of bytes in flight."""
 
     def __init__(self, worker: int, workers: int, limit: int) -> None:
         self._worker = worker
@@ -51,7 +47,7 @@ class FlowControl:
             self._due.add(sender)
 
     def receive(self, peer: int, credit: Credit) -> None:
-        """Receive a report of a peer; a peer's reports come in order."""
+        """Apply a report of a peer. The reports of each peer come in order."""
         self._drop(credit.taken - self._acknowledged[peer])
         self._acknowledged[peer] = credit.taken
         if not credit.congested:
@@ -82,7 +78,7 @@ class FlowControl:
 
 
 class Intake:
-    """The number of bytes that the inputs of this worker have received: from each present feeder, and in total."""
+    """The number of bytes that this worker's inputs have received, from each present feeder and in total."""
 
     def __init__(self) -> None:
         self.taken: dict[int, int] = {}

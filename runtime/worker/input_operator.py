@@ -1,4 +1,4 @@
-"""The operator of an input: it sends the batches that handles have sent, with their tokens."""
+"""The operator of an input."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -17,7 +17,7 @@ class InputOperator:
     """The operator of an input on one worker: it holds the handles' tokens, and executes the commands in its mailbox.
 
     Args:
-        check: gets a batch and its number, and returns the batch to send; None sends each unchanged.
+        check: receives a batch and its number, and returns the batch to send. With None, batches are sent unchanged.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class InputOperator:
         self._mailbox.open(instance.name, token)
         self.tokens = self._mailbox.tokens
         self._check = check
-        self._turns = count(1)  # from 1, so that a worker looks at other records than the driver
+        self._turns = count(1)  # from 1, so that a worker checks other records than the driver does
 
     def schedule(self, output: OutputPort) -> None:
         mailbox, flow, check = self._mailbox, self._host.flow, self._check

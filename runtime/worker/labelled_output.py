@@ -9,7 +9,7 @@ class LabelledOutput(io.TextIOBase):
     """A stream that puts a label before each line.
 
     Args:
-        label: returns the label for a new line, empty if it gets none; thread-safe.
+        label: returns the label for a new line, empty for none; thread-safe.
     """
 
     def __init__(self, stream: TextIO, label: Callable[[], str]) -> None:

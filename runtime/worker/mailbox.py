@@ -15,13 +15,14 @@ from tidewheel.transport.socket_address import DRIVER
 class Mailbox:
     """Commands, oldest first. A handle's commands wait for the command that makes the handle.
 
-    A passed handle has another feeder than the one that made it, and the commands of the two come in any order. The
-    commands of one feeder keep their order: if one waits for a missing handle, all later ones wait.
+    A handle that was passed on has another feeder than the feeder that made it, and commands of two feeders come in any
+    order. The commands of one feeder keep their order: if a command waits for a missing handle, all later commands wait
+    too.
 
     Attributes:
-        begun: the position of each passed handle when it was passed, and of the first handle when it was closed.
-        lanes: for the operator, the pending work of each worker of a snapshot with another number of workers, as
-            (token, batch or keys, whether these have ended).
+        begun: the position of each handle when it was passed on, and of the first handle when it was closed.
+        lanes: for the operator, pending work from each worker of a snapshot with another number of workers: (token,
+            batch or keys, True for ended keys).
     """
 
     def __init__(self, intake: Intake) -> None:
@@ -41,7 +42,7 @@ class Mailbox:
     def open(self, input_name: str, token: TimestampToken) -> None:
         """Make the tokens of the initial handles from the operator's initial token.
 
-        An additional handle sends or ends what is pending in the snapshot, and is then closed.
+        Additional handles send batches and end substreams that are pending in the snapshot, and are then closed.
         """
         if self._saved is None:
             self.tokens[FIRST_HANDLE] = token
@@ -55,7 +56,7 @@ class Mailbox:
         token.discard()
 
     def do_first(self, input_name: str, action: InputAction, token: TimestampToken, batch: Any) -> None:
-        """Send or end, by an additional handle, what the snapshot has pending, before any feeder's command."""
+        """Execute an action that is pending in the snapshot, by an additional handle, before any feeder's command."""
         handle = -1 - len(self._queue)
         self.tokens[handle] = token
         self._queue.append((DRIVER, InputCommand(input_name, action, batch=batch, handle=handle)))

@@ -52,7 +52,7 @@ class Activator:
         self._agenda.activate_later(self._operator)
 
     def after(self, seconds: float) -> None:
-        """Schedule the operator after ``seconds``, unless the job ends before.
+        """Schedule the operator after ``seconds``, unless the job ends earlier.
 
         Raises:
             ValueError: ``seconds`` is negative or not a number.
@@ -72,7 +72,7 @@ class OperatorContext:
         name: the operator's name.
         worker: the number of this worker, from 0.
         workers: the number of workers.
-        nodes: the id of each worker's Ray node, so that a source can read data on its own node. The ids are empty on
+        nodes: the id of each worker's Ray node, so that a source can read the data on its node. The ids are empty on
             the local engine, and in a job with snapshots, whose workers may move.
         activator: schedules this operator from any thread, now or later.
     """
@@ -87,9 +87,11 @@ class OperatorContext:
         self._instance = instance
 
     def token(self, output: int = 0) -> TimestampToken:
-        """Return the initial token of an output, at the minimum time; it is discarded unless build calls this.
+        """Return the initial token of an output, at the minimum time.
 
-        A restored operator has none, so ask for it where the state is made: ``token = context.state("token",
+        If build does not call this, the token is discarded.
+
+        A restored operator has no initial token. So ask for it where state is made: ``token = context.state("token",
         context.token)``.
 
         Raises:
@@ -120,25 +122,25 @@ class OperatorContext:
         merge: Merge | None = None,
         migrate: Migrate = (),
     ) -> State:
-        """Return this operator's state ``name`` on this worker; ``make()`` if it is new.
+        """Return this operator's state ``name`` on this worker, or ``make()`` if it is new.
 
         Snapshots have this state, but not the variables of the build function. The operator changes the state in place.
-        It must be picklable, and may hold tokens, each once. Use `keyed_state` for state by key.
+        The state must be picklable, and may contain tokens, each once. Use `keyed_state` for state by key.
 
         Args:
-            name: its name in snapshots, unique in the operator.
+            name: the state's name in snapshots, unique in the operator.
             make: returns the initial state; not called if a snapshot has the state.
             split: called when a job restarts with another number of workers: ``split(state, workers)`` returns one part
-                for each worker, None for no part. Without it such a restart is refused, unless all workers have what
-                ``make`` returns. An exchange sends its records to their new workers. All workers then have all tokens
-                of the notificator, so it may report times without records.
+                for each worker, None for no part. Without ``split`` such a restart is refused, unless the state on all
+                workers is as ``make`` returns it. Records in flight over an exchange go to their new workers. Each
+                worker then has all tokens of the notificator, which may report times without records.
             merge: ``merge(one, other)`` merges two parts.
             migrate: one function for each change of the state's form, oldest first: ``function(old)`` returns the new
-                form, with the same tokens. A snapshot stores how many were applied, so each is called once.
+                form, with the same tokens. Each function is called once, since a snapshot stores how many were applied.
 
         Raises:
             GraphError: the name is not a string, or is empty, longer than 200 characters, or has a control character.
-            SnapshotError: a snapshot has the state, but it cannot be read, converted or divided.
+            SnapshotError: the state in a snapshot cannot be read, converted or divided.
 
         >>> from tidewheel import Dataflow, run
         >>> def build(context):
@@ -172,14 +174,14 @@ class OperatorContext:
     ) -> dict[Any, Any]:
         """Return this operator's state ``name`` by key on this worker; at first an empty mapping.
 
-        A snapshot writes only the keys that have changed since the last one. When the number of workers changes, the
-        keys are divided anew, so they must be the keys by which records were exchanged. To change a value in place,
-        read it from the mapping in the same call of the operator. Values may hold tokens, each once.
+        A snapshot writes only the keys that have changed since the last snapshot. When the number of workers changes,
+        the keys are divided anew, so they must be the keys by which records are exchanged. To change a value in place,
+        read it from the mapping in the same call of the operator. Values may contain tokens, each once.
 
         Args:
-            name: its name in snapshots, unique in the operator.
-            make: makes the value of a missing key that is read, as in `collections.defaultdict`.
-            owners: ``owners(keys, workers)`` returns the worker of each key; by default as an exchange by the key does.
+            name: the state's name in snapshots, unique in the operator.
+            make: makes the value when a missing key is read, as in `collections.defaultdict`.
+            owners: ``owners(keys, workers)`` returns the worker of each key; by default that of an exchange by the key.
             migrate: as for `state`; each function converts one value.
 
         >>> from tidewheel import Dataflow, run
@@ -214,10 +216,10 @@ class OperatorContext:
         self.activator()
 
     def expect_activation(self) -> None:
-        """Declare that another thread will call `activate`; this holds until the next call of the operator.
+        """Declare that another thread will call `activate`. The declaration holds until the next call of the operator.
 
-        A local job then waits; otherwise it would raise that no work is left. Messages that the operator leaves unread
-        until then hold back the sources.
+        A local job then waits, instead of raising that no work is left. Messages that the operator leaves unread until
+        then hold back the sources.
 
         >>> import threading
         >>> import tidewheel as tw
@@ -250,8 +252,8 @@ class OperatorContext:
     def end_substream(self, token: TimestampToken | LentToken, *keys: Any) -> None:
         """Promise that no operator sends more records of these keys' substreams.
 
-        Call it in the operator right before ``stream.substreams(name, key=...)``. Records that the operator has sent
-        before still belong to the substreams.
+        Call this in the operator directly before ``stream.substreams(name, key=...)``. Records that the operator has
+        already sent still belong to the substreams.
 
         Args:
             token: a token with which the operator can send.
@@ -259,7 +261,7 @@ class OperatorContext:
 
         Raises:
             TokenError: the token cannot send, or is not a token.
-            GraphError: no stream of this operator is divided right after it.
+            GraphError: no stream of this operator is divided directly after the operator.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -296,17 +298,17 @@ class OperatorContext:
             )
 
     def on_close(self, callback: Callable[[], object]) -> None:
-        """Call ``callback`` when the dataflow ends on this worker: it is complete, has failed or is dropped.
+        """Call ``callback`` when the dataflow ends on this worker: when it is complete, has failed or is dropped.
 
-        Callbacks run in reverse order, each once; errors are logged. On Ray the worker's process ends with the job,
-        without callbacks, except for added dataflows.
+        Callbacks run in reverse order, each once; errors are logged. On Ray they run only for added dataflows: the
+        worker's process ends with the job, without callbacks.
         """
         self._host.closing.add(self.name, callback)
 
     def probe(self, name: str) -> Antichain:
-        """Return this worker's frontier at a probe, by which an operator can pace itself.
+        """Return this worker's frontier at a probe, so that the operator can pace itself.
 
-        From then on the operator is scheduled whenever any probe of the dataflow moves.
+        After this call, the operator is scheduled whenever any probe of the dataflow moves.
 
         Raises:
             GraphError: there is no such probe.

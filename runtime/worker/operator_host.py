@@ -20,7 +20,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Closing:
-    """Callbacks for the end, whatever its cause, called in reverse order, each once.
+    """Callbacks for the end of a dataflow, whatever its cause, called in reverse order, each once.
 
     >>> closing = Closing()
     >>> closing.add("map", lambda: print("the end"))
@@ -48,10 +48,10 @@ class Closing:
 class Saving:
     """The snapshots of a job, for the operators of one worker.
 
-    If a value is in an operator's state in one snapshot, it is in all later ones.
+    Once a snapshot contains a change of an operator's state, all later snapshots contain it too.
 
     Args:
-        run: a text that all restarts of the job share, and no other job has; empty without snapshots.
+        run: a text that all restarts of the job share, and no other job; empty without snapshots.
     """
 
     def __init__(self, number: int, *, are_taken: bool, run: str = "") -> None:
@@ -62,13 +62,14 @@ class Saving:
         self._followers: set[int] = set()
 
     def follow(self, operator: int) -> None:
-        """Schedule an operator at each durable snapshot, although it waits for none."""
+        """Schedule an operator at each durable snapshot, although it does not wait for one."""
         self._followers.add(operator)
 
     def wait(self, operator: int, behind: int, *, has_ended: bool) -> None:
-        """Schedule an operator at each durable snapshot, since it waits for one later than ``behind``; -1 ends that.
+        """Record that an operator waits for a snapshot later than ``behind``, or with -1 that it no longer waits.
 
-        ``has_ended`` says that its input has ended, so that it waits for nothing else.
+        A waiting operator is scheduled at each durable snapshot. With ``has_ended`` its input has ended, so that it
+        waits for nothing else.
         """
         self._waiting[operator] = behind, has_ended
 
@@ -83,7 +84,7 @@ class Saving:
                 activate(operator)
 
     def awaited(self, *, has_ended: bool = False) -> int:
-        """Return the number that a later snapshot must exceed; -1 if no operator waits.
+        """Return the number that the awaited snapshot must exceed; -1 if no operator waits.
 
         With ``has_ended``, only operators whose input has ended count.
         """
@@ -91,13 +92,13 @@ class Saving:
 
 
 class OperatorHost:
-    """The part of a worker that its operators, ports and channels use; `WorkerCore` runs them.
+    """The part of a worker that its operators, ports and channels use. `WorkerCore` runs the operators.
 
     Attributes:
-        shared: objects that operators share with later ones; not in snapshots.
+        shared: objects that operators share with later operators; not in snapshots.
         doors: the doors of inboxes, by the input's name.
-        received: the last message that an operator has received in this step. If it sends the batch on unchanged, the
-            size is known.
+        received: the last message that an operator has received in this step. If the operator sends the same batch on,
+            the batch's size is known.
     """
 
     plan: Plan
@@ -166,13 +167,13 @@ class ProbeWatch:
                 self._host.activate(follower)
 
     def follow_ends(self, operator: int) -> None:
-        """Schedule an operator whenever a time may have been processed by all workers."""
+        """Schedule an operator whenever all workers may have processed a further time."""
         self._end_followers.add(operator)
 
     def has_processed(self, time: Time) -> bool:
         """Tell whether all workers have processed all records of an epoch, and the records made from them.
 
-        At least one operator has to ask for the ends; see `Plan.ends`.
+        At least one operator must ask for the ends; see `Plan.ends`.
         """
         for location, nesting in self._ends.items():
             epochs = nesting.coordinate_domains[0]
@@ -187,9 +188,9 @@ class ProbeWatch:
         return moved
 
     def follow(self, operator: int, name: str) -> Antichain:
-        """Return the frontier at a probe, and schedule an operator whenever it moves.
+        """Return the frontier at a probe; from now on, schedule an operator whenever any probe moves.
 
-        Raise GraphError if there is none.
+        Raise GraphError if there is no such probe.
         """
         if name not in self._places:
             raise GraphError(f"dataflow {self._dataflow!r} has no probe {name!r}; it has {sorted(self._places)}")

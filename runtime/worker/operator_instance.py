@@ -1,6 +1,6 @@
-"""A running operator on one worker. A stateless one consists of stages; an input has a mailbox.
+"""A running operator on one worker. A stateless operator consists of stages; an input has a mailbox.
 
-A stateless operator has no frontier and no token, so progress tracking ignores it.
+Progress tracking ignores stateless operators, which have no frontier and no token.
 """
 
 import gc
@@ -12,6 +12,7 @@ from tidewheel.batches.batches import Batch, check_batch, length
 from tidewheel.host.sigterm import Terminated
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Schedule, Stage
+from tidewheel.runtime.messages.connector_numbers import ConnectorNumbers
 from tidewheel.runtime.messages.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.messages.statistics import OperatorStatistics
 from tidewheel.runtime.state.operator_state import OperatorState
@@ -34,7 +35,7 @@ class RunningStage:
         self.seconds = 0.0
 
     def run(self, batch: Batch, count: int, keys: list[Any] | None) -> tuple[Batch, int, list[Any] | None]:
-        """Return the stage's result for a batch of ``count`` records, how many records it has, and any keys of them.
+        """Return the stage's result for a batch of ``count`` records, the number of results, and any keys of them.
 
         Raises:
             PartError: the stage's function has raised.
@@ -66,9 +67,10 @@ class OperatorInstance(PortOwner):
     """The ports and the schedule function of an operator, and its present call.
 
     Attributes:
-        initial: the initial tokens, one for each output; None once an operator has taken one.
-        waits_for: the event for which the operator keeps tokens of passed times, in words, for `Job.explain`; empty if
-            it waits for none.
+        initial: the initial token of each output; None once the operator has taken it.
+        waits_for: for `Job.explain`, in words, the event until which the operator keeps tokens of passed times; empty
+            if it waits for none.
+        connector: returns the numbers of a source or a sink for a report, between two steps; None for other operators.
     """
 
     def __init__(self, number: int, name: str, notify: bool, clock: Callable[[], float]) -> None:
@@ -86,10 +88,11 @@ class OperatorInstance(PortOwner):
         self.stages: list[RunningStage] = []
         self.kept: OperatorState
         self.waits_for = ""
+        self.connector: Callable[[], ConnectorNumbers] | None = None
         self._ports: list[InputPort | OutputPort] = []
 
     def run(self) -> bool:
-        """Run the operator once; return whether it has received messages and left others unread."""
+        """Run the operator once; return whether it has received some messages and left others unread."""
         waiting = [(port, port.consumed + port.looked_at) for port in self.inputs if port.queue]
         self.time = None
         self.started = self.clock()
@@ -137,10 +140,10 @@ class OperatorInstance(PortOwner):
 
     @property
     def has_more_work(self) -> bool:
-        """True if the operator still has work when it expects a thread and the dataflow holds no more token.
+        """Whether an operator that expects a thread still has work, although the dataflow holds no more tokens.
 
-        An operator without outputs, such as publish, has work. One with outputs needs a token: if it has kept a lent
-        token by mistake, its next call reports that. Linear in the objects of the process.
+        An operator without outputs, such as publish, has work. With outputs, its only work can be to report a lent
+        token that it has kept by mistake. Linear in the objects of the process.
         """
         return not self.outputs or any(
             type(kept) is LentToken and kept._input.owner is self for kept in gc.get_objects()
@@ -161,7 +164,7 @@ class OperatorInstance(PortOwner):
 
 
 def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output: RunningOutput) -> None:
-    """Send the results of the stages; divide them by substream from the first stage on that needs it."""
+    """Send the results of the stages, divided by substream from the first stage that needs that."""
     label = token.label
     mixed = label if isinstance(label, MixedLabel) else None
     keys = None if mixed is None else mixed.keys

@@ -17,7 +17,7 @@ class _Stream(Generic[T]):
 
 
 class OrderedInbox(Generic[T]):
-    """Restores, for each sender, the order in which it sent.
+    """Restores the order in which each sender has sent.
 
     >>> inbox = OrderedInbox()
     >>> inbox.accept("a", 0, 1, "second")
@@ -37,8 +37,8 @@ class OrderedInbox(Generic[T]):
         """Receive one numbered item; return the items that can now be handled in order, oldest first.
 
         Raises:
-            ProtocolError: the sender has another incarnation (its state is gone), or more than ``capacity`` items wait
-                for a missing one.
+            ProtocolError: the sender has another incarnation, so its earlier state is gone; or more than ``capacity``
+                items wait for a missing item.
         """
         stream = self._streams.get(sender)
         if stream is None:

@@ -12,14 +12,14 @@ _MEASURED_EVERY = 16
 
 
 _MUCH = 256 * 1024
-"""The bytes for each peer that the peer takes about as long to receive as a step takes."""
+"""About as many bytes as a peer can receive in the time of a step."""
 
 
 class Outbox:
     """Makes envelopes, and numbers them from 0 for each peer.
 
     Attributes:
-        progress_bytes: about the pickled size of all progress batches; one in sixteen is measured.
+        progress_bytes: about the pickled size of all progress batches. One batch in sixteen is measured.
     """
 
     def __init__(self, worker: int, workers: int, incarnation: int) -> None:

@@ -1,7 +1,8 @@
 """The ports of an operator on one worker, and the channels between them.
 
-An operator uses an `InputPort` and an `OutputPort`. Behind these, the worker has a `RunningInput`, which lends the
-tokens of messages, and a `RunningOutput`, which makes tokens. A `Channel` is one edge of an output.
+An operator uses `InputPort` and `OutputPort`. Behind each `InputPort`, the worker has a `RunningInput`, which lends the
+tokens of messages; behind each `OutputPort`, a `RunningOutput`, which makes tokens. A `Channel` is one edge of an
+output.
 """
 
 from collections import Counter, deque
@@ -24,10 +25,10 @@ from tidewheel.runtime.worker.operator_host import OperatorHost
 
 
 class PortOwner:
-    """The operator that some ports belong to, on one worker, and its present call.
+    """The owner of some ports: an operator on one worker, with its present call.
 
     Attributes:
-        time: for errors, the time of the last message or notification in this call, or of a token whose ``with`` block
+        time: for errors: the time of the last message or notification in this call, or of a token whose ``with`` block
             has raised.
         call: the number of the present call; -1 between two calls.
     """
@@ -46,7 +47,7 @@ class RunningInput:
     """An input that operators read through an `InputPort`; it lends the tokens of its messages.
 
     Attributes:
-        put: puts a message into the queue, or where it has to wait first.
+        put: puts a message into the queue, or into the place where it must wait first.
         looked_at: how many ends of substreams the operator has read.
     """
 
@@ -78,7 +79,7 @@ class RunningInput:
             yield LentToken(self, owner.schedules, time), batch
 
     def whole(self) -> Iterator[tuple[LentToken, Batch]]:
-        """Iterate over undivided messages: one message of a divided stream may have several substreams."""
+        """Iterate over messages as they arrived. In a divided stream, a message may have several substreams."""
         return iter(self)
 
     @property
@@ -93,7 +94,7 @@ class RunningInput:
     def release(self, most: int) -> bool:
         """For flow control, count up to ``most`` unread messages as received, oldest first.
 
-        False if there were none.
+        Return False if there were none.
         """
         released = 0
         for index, message in enumerate(self.queue):
@@ -116,8 +117,8 @@ class RunningOutput:
     """An output that operators use through an `OutputPort`; it makes tokens.
 
     Attributes:
-        drops: whether the program could read the records but does not.
-        is_aside: whether only operators aside read it, so that statistics do not count its records.
+        drops: whether the program could read the output but does not.
+        is_aside: whether only operators that are aside read the output; statistics then do not count its records.
     """
 
     __slots__ = ("channels", "domain", "drops", "is_aside", "ledger", "location", "owner", "port", "records", "sent")
@@ -143,7 +144,7 @@ class RunningOutput:
         return token
 
     def token_again(self, time: Time, label: Label | None, *, is_live: bool) -> TimestampToken:
-        """Make and count a token from a snapshot, while the operator still has its initial token."""
+        """Make and count a token from a snapshot. Call this while the operator still has its initial token."""
         token = self.new_token(time, label)
         if not is_live:
             token.discard()
@@ -160,12 +161,12 @@ class RunningOutput:
         self._push(time, batch)
 
     def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Labels | None) -> None:
-        """Send as `send` does, but as records of ``label``, which may differ from the token's."""
+        """Send as `send` does, but with ``label``, which may differ from the token's label."""
         assert label is None, "nothing in this dataflow declares substreams"
         self.send(token, batch)
 
     def refuse(self, time: Time | None, why: str) -> NoReturn:
-        """Raise TokenError for a use of this output; outside of a step, let the worker fail too."""
+        """Raise TokenError for a wrong use of this output; outside of a step, let the worker fail too."""
         self.ledger.refuse(self.owner.name, time, why)
 
     def _refuse_token(self, token: object) -> NoReturn:
@@ -195,11 +196,11 @@ class Channel:
 
     Args:
         locations: for each receiving worker, the number of the target port's location.
-        put: receives a message for that port on this worker.
-        pact: spreads records over the workers; None keeps them on this one.
+        put: receives messages for the target port on this worker.
+        pact: spreads records over the workers; None keeps them on this worker.
 
     Attributes:
-        takes_marks: whether marks of the ends of substreams pass the edge.
+        takes_marks: whether marks of the ends of substreams are sent over the edge.
     """
 
     host: OperatorHost
@@ -261,7 +262,7 @@ class Channel:
 class InputPort:
     """One input of an operator on one worker: iterate over it to receive ``(token, batch)`` pairs.
 
-    Each message lends a token, which is valid until the operator returns.
+    Each message lends a token, which is valid until the operator's call returns.
     """
 
     __slots__ = ("_running",)
@@ -274,7 +275,7 @@ class InputPort:
 
     @property
     def frontier(self) -> Antichain:
-        """The lower bound on times that can still arrive here, from any worker.
+        """The lower bound on times that can still arrive here from any worker.
 
         Raises:
             TokenError: the operator has declared ``notify=False``.
@@ -290,13 +291,14 @@ class InputPort:
     def ended(self) -> Iterator[Any]:
         """The keys of substreams that have ended here since the last read, once for each substream.
 
-        The operator has received all their records, and no worker receives more of them at this operator. (With a firm
-        bound outside of loops, a substream ends on each worker separately.) If a key is reused, the operator receives
-        the new records after it has read the earlier end. With a firm bound, it receives nothing behind an end before
-        it has read the end. After a change of the number of workers, ends may be repeated.
+        The operator has received all records of these substreams, and no worker will receive more at this operator.
+        (With a firm bound outside of loops, a substream ends on each worker separately.) If a key is reused, the
+        operator receives the new records only after it has read the earlier end. With a firm bound, the operator
+        receives no records that come after an end before it has read the end. After a change of the number of workers,
+        ends may be repeated.
 
         Raises:
-            TokenError: the operator has not declared ``bound="soft"`` or ``bound="firm"``.
+            TokenError: the operator has declared neither ``bound="soft"`` nor ``bound="firm"``.
         """
         return self._running.ended
 
@@ -310,9 +312,9 @@ class OutputPort:
         self._running = running
 
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
-        """Send ``batch`` at the token's time to all readers; an empty batch is not sent.
+        """Send ``batch`` at the token's time to all readers. An empty batch is not sent.
 
-        Do not change the batch afterwards: receivers on the same worker get the same object.
+        Do not change the batch afterwards: readers on the same worker receive the same object.
 
         Raises:
             TokenError: the token cannot send here, or the operator is not running.

@@ -1,7 +1,7 @@
 """The ports, channels and operators of a dataflow that declares substreams.
 
-Records of many small substreams share a message, with the key of each. An operator that is not made for that receives
-one substream at a time.
+Records of many small substreams share a message, which has the key of each record. An operator that is not made for
+that receives one substream at a time.
 """
 
 from collections.abc import Iterator
@@ -46,11 +46,14 @@ class SubstreamChannel(Channel):
 
 
 _MOST_GATHERED = 4096
-"""The number of records of small substreams that leave in one message."""
+"""The greatest number of records of small substreams that are sent in one message."""
 
 
 class SubstreamOutput(RunningOutput):
-    """An output that knows the substreams of its records; it sends small ones together, after the operator's call."""
+    """An output that knows the substreams of its records.
+
+    It sends small substreams together, after the operator's call.
+    """
 
     __slots__ = ("_gathered",)
 
@@ -81,7 +84,7 @@ class SubstreamOutput(RunningOutput):
         self._push_labelled(time, batch, label)
 
     def send_marks(self, token: TimestampToken | LentToken, marks: list[EndOfSubstream]) -> bool:
-        """Send marks to those next operators that divide this stream; return whether there are any."""
+        """Send marks to the next operators that divide this stream; return whether there are any."""
         channels = [channel for channel in self.channels if channel.takes_marks]
         if channels:
             time = token._time_on(self)
@@ -210,11 +213,11 @@ class SubstreamInput(RunningInput):
 
 
 _MOST_SUBSTREAMS = 256
-"""The most substreams that an operator with a firm bound receives in a step."""
+"""The greatest number of substreams that an operator with a firm bound receives in a step."""
 
 
 class SubstreamInstance(OperatorInstance):
-    """An operator whose ports know substreams; ``firm`` has the inputs that receive each substream in one piece."""
+    """An operator whose ports know substreams. ``firm`` has the inputs that receive each substream in one piece."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -1,4 +1,4 @@
-"""The connection of one worker's operators, before they are built."""
+"""Connects one worker's operators, before they are built."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from tidewheel.runtime.worker.substream_ports import (
 )
 
 Edges: TypeAlias = list[tuple[Source, Target, Channel]]
-"""The source and the target of each edge, and the channel by which this worker sends over it."""
+"""The source and the target of each edge, and the channel by which this worker sends over the edge."""
 
 
 _Kinds: TypeAlias = tuple[type[OperatorInstance], type[RunningInput], type[RunningOutput], type[Channel]]
@@ -38,7 +38,7 @@ def wire(
 ) -> tuple[list[OperatorInstance], Edges]:
     """Return an instance of each operator of ``plan`` with connected ports, and the edges.
 
-    Ports and channels know substreams only if the dataflow declares some. Some edges depend on the ``attachments``.
+    Ports and channels know substreams only if the dataflow declares substreams. Some edges depend on ``attachments``.
     """
     make_instance, make_input, make_output, make_channel = _OF_SUBSTREAMS if declared else _PLAIN
     asides = plan.aside_outputs()

@@ -40,22 +40,24 @@ from tidewheel.transport.socket_listener import listen_here
 _LOOK_S = 0.02
 
 CONCURRENT_CALLS = 32
-"""The most calls that run at once, in any order: envelopes are numbered, and waiting calls leave room for others."""
+"""The most calls that run at once.
+
+They may run in any order, since envelopes are numbered; waiting calls leave room for others.
+"""
 
 _MEET_TIMEOUT_S = 30.0
 _MOST_DROPPED = 1000
-"""The number of dropped dataflows that are remembered, as a late call comes soon after."""
+"""How many dropped dataflows are remembered, for calls that come late."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobParts:
-    """What other processes reach by name in a dataflow.
+    """The names in a dataflow that other processes may use.
 
     Attributes:
         incarnation: changes when the job returns to a snapshot.
-        goes_back: whether it keeps snapshots, to which it may return.
-        inboxes: the names of its inboxes.
-        inputs: the names of the inputs that its driver's handles feed.
+        goes_back: whether the job keeps snapshots, to which it may return.
+        inputs: the names of the inputs that the driver's handles feed.
         lookups: the operators that look-ups ask, by name.
     """
 
@@ -69,7 +71,7 @@ class JobParts:
 class WorkerActor:
     """Hosts one worker. The driver deploys, starts and watches it; peers and feeders send it envelopes.
 
-    Each dataflow has a thread and links of its own here. Calls name a dataflow by its job.
+    Each dataflow has its own thread and links here. Calls name a dataflow by its job.
     """
 
     def __init__(self, worker: int, workers: int, operators: int, job: str, logs: LogSettings) -> None:
@@ -96,7 +98,7 @@ class WorkerActor:
         logs.use(self._about, bare)
 
     def __repr__(self) -> str:
-        """Return the label in Ray's dashboard, which also precedes each line of output in the driver."""
+        """Return the label for Ray's dashboard and, in the driver, for each line of output."""
         dataflow = self._job.rpartition("-")[0]
         return f"{dataflow} worker {self._worker} of {self._workers}, {self._operators} operators"
 
@@ -117,13 +119,16 @@ class WorkerActor:
     # ------------------------------------------------------------------ coming and going
 
     def process(self, before: Process | None = None) -> Process:
-        """Return the identity of this process, after the process ``before`` has ended, if it is visible here."""
+        """Return the identity of this process.
+
+        First wait until the process ``before`` has ended, if it is visible here.
+        """
         if before is not None:
             until(lambda: not is_running(before), within_s=inf, every_s=_LOOK_S)  # its caller has a deadline
         return this_process()
 
     def listen(self, job: str, keys: SocketKeys | None) -> SocketAddress:
-        """Listen for members on this node and, if there are ``keys``, on other nodes; return the address."""
+        """Listen for members on this node and, with ``keys``, on other nodes; return the address."""
         with lost_peers_fail_the_job():
             sockets = self._sockets[job] = SocketReceiver(listen_here(keys), ENVELOPES)
         return sockets.listener.address
@@ -147,7 +152,7 @@ class WorkerActor:
         nodes: Sequence[str],
         snapshots: WorkerSnapshots | None,
     ) -> None:
-        """Connect to the peers, actors or sockets, and build this worker's part of each operator.
+        """Connect to the peers, given as actors or as sockets, and build this worker's part of each operator.
 
         Envelopes may arrive from now on.
         """
@@ -202,7 +207,7 @@ class WorkerActor:
         self._loop(job).start()
 
     def drop(self, job: str, timeout_s: float) -> str | None:
-        """End a dataflow; if it does not end within ``timeout_s`` seconds, return what it is doing, in words."""
+        """End a dataflow. If it does not end within ``timeout_s`` seconds, return in words what it is doing."""
         self._dropped.append(job)
         sockets = self._sockets.get(job)
         if sockets is not None:
@@ -225,7 +230,7 @@ class WorkerActor:
         return None
 
     def leave(self, job: str, timeout_s: float) -> str | None:
-        """End a dataflow as `drop` does; it may be deployed again."""
+        """End a dataflow as `drop` does, but let it be deployed again."""
         busy = self.drop(job, timeout_s)
         self._dropped.remove(job)
         return busy
@@ -237,11 +242,14 @@ class WorkerActor:
         self._deployment(job, envelope.incarnation).deliver(envelope)
 
     def fetch(self, job: str, member: int, timeout_s: float) -> Sequence[Any]:
-        """Return the frames of an envelope for a feeder; wait for one at most ``timeout_s`` seconds."""
+        """Return the frames of envelopes for a feeder; wait for an envelope at most ``timeout_s`` seconds."""
         return self._loop(job).mail.fetch(member, timeout_s)
 
     def live(self, timeout_s: float) -> tuple[str, ...]:
-        """Return after ``timeout_s`` seconds, or earlier with the jobs whose telemetry someone has requested."""
+        """Return after ``timeout_s`` seconds, as a sign of life.
+
+        If other processes request the telemetry of jobs, return the jobs' names at once.
+        """
         if not timeout_s or not self._is_wanted.wait(timeout_s):
             return ()
         self._is_wanted.clear()
@@ -263,7 +271,7 @@ class WorkerActor:
         return {job: loop.state() for job, loop in list(self._loops.items())}
 
     def parts(self, job: str) -> JobParts:
-        """Return what other processes reach by name in a dataflow."""
+        """Return the names in a dataflow that other processes may use."""
         loop = self._loop(job)
         plan = loop.plan
         return JobParts(loop.incarnation, loop.is_saved, tuple(loop.doors), tuple(plan.inputs), dict(plan.lookups))
@@ -272,11 +280,11 @@ class WorkerActor:
         return self._deployment(job, incarnation).doors[name].leave(postings)
 
     def saved_postings(self, job: str, incarnation: int, name: str) -> int:
-        """Return how many of the postings at the door of an inbox a snapshot has."""
+        """Return how many of the postings left at an inbox's door are in a snapshot."""
         return self._deployment(job, incarnation).doors[name].saved
 
     def ask(self, job: str, incarnation: int, question: Question, within_s: float) -> Answer | None:
-        """Return the answer to a question about operators' state; None if there is none in time, or too many ask."""
+        """Return the answer to a question about operators' state; None if it does not come in time, or too many ask."""
         loop = self._deployment(job, incarnation)
         if question.keys is None:
             return loop.ask(question, 0.0)
@@ -297,7 +305,7 @@ class WorkerActor:
     def over_captured(
         self, job: str, name: str, count: int, make: Callable[..., Iterator[Any]], *arguments: Any
     ) -> Iterator[Any]:
-        """Yield the items that ``make`` yields from the first ``count`` captured batches of this worker."""
+        """Yield the items that ``make`` yields for the first ``count`` captured batches of this worker."""
         yield from make(self._loop(job).captured(name)[:count], *arguments)
 
     def claim(self, job: str, incarnation: int, handle: int, feeder: FeederName) -> Claim:
@@ -307,7 +315,7 @@ class WorkerActor:
         return self._loop(job).incarnation
 
     def _deployment(self, job: str, incarnation: int) -> WorkerLoop:
-        """Return the loop of a dataflow, unless it has gone back to a snapshot since the member connected."""
+        """Return the loop of a dataflow, unless the dataflow has gone back to a snapshot since the caller connected."""
         loop = self._loop(job)
         if incarnation != loop.incarnation:
             raise JobError(f"job {job!r} has gone back to a snapshot since, on worker {self._worker}")

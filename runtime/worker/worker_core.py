@@ -3,8 +3,9 @@
 Invariants:
 
 - One call of `step` is one scheduling step: operators with work run, each at most once, in the order of description.
-  All their changes of pointstamps are one indivisible batch.
-- The batch is sent after the operators have run, together with the messages that it counts or, if held back, later.
+  All their changes of pointstamps form one indivisible batch.
+- The batch is sent after the operators have run: together with the messages that it counts, or later if it is held
+  back.
 - No clock, thread, randomness or socket: the same envelopes in the same order cause the same steps.
 
 Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Timestamp tokens", section 3.
@@ -49,11 +50,11 @@ class WorkerCore(OperatorHost):
     """Runs one worker's share of every operator of a plan.
 
     Args:
-        wake: called from any thread after a use of a token, since the worker may be asleep.
-        hold_back: if False, progress is sent at the end of every step, even if it moves no frontier.
+        wake: called from any thread after a use of a token, to wake the worker.
+        hold_back: if False, progress is sent at the end of every step, even if that moves no frontier.
 
     Attributes:
-        leaks: the last 100 dropped tokens.
+        leaks: the last 100 leaked tokens.
     """
 
     def __init__(  # noqa: PLR0913 - the settings of a shell, one by one
@@ -128,7 +129,9 @@ class WorkerCore(OperatorHost):
             self.activate(instance.number)
 
     def receive(self, envelope: Envelope) -> None:
-        """Receive an envelope from a peer or the driver; it takes effect once all earlier ones have arrived.
+        """Receive an envelope from a peer or a feeder.
+
+        It takes effect once all earlier envelopes of its sender have arrived.
 
         Raises:
             ProtocolError: an envelope was lost or comes from another incarnation of its sender.
@@ -174,12 +177,12 @@ class WorkerCore(OperatorHost):
 
         Raises:
             JobError: an operator raised, dropped a token, or sent outside its schedule function; the error names the
-                operator, this worker and the time. Do not use the core again.
+                operator, this worker and the time. The core is then unusable.
         """
         self._steps += 1
         self.ledger.begin_step()
         self.agenda.begin()
-        may_be_cut = not self.agenda.was_cut  # else an operator that always has much to send would let no other run
+        may_be_cut = not self.agenda.was_cut  # else an operator that always has much to send lets no other run
         while not (may_be_cut and self.outbox.is_full) and (index := self.agenda.pop()) is not None:
             instance = self._instances[index]
             if self.flow.is_held and not instance.inputs and not instance.mailbox:
@@ -227,9 +230,9 @@ class WorkerCore(OperatorHost):
     def release(self) -> bool:
         """Count some unread messages as received, at each input; return whether there were any.
 
-        Shells call this if sources wait and nothing else happens, since an operator may be waiting for records of a
-        waiting source. Each call counts twice as many messages as the one before, until sources go on. Messages to an
-        operator that expects a thread are left out, since it will read on after the thread's work.
+        Call this if sources wait and nothing else happens, since an operator may be waiting for records of a waiting
+        source. Each call counts twice as many messages as the previous call, until sources go on. Messages to an
+        operator that expects a thread are left out, since it will read them after the thread's work.
         """
         released = [
             port.release(self._to_release)
@@ -265,7 +268,7 @@ class WorkerCore(OperatorHost):
         return dict(self._tracker.counts())
 
     def report(self) -> WorkerReport:
-        """Return the report for `Job.explain` and `Job.statistics`; call this between steps only."""
+        """Return the report for `Job.explain` and `Job.statistics`. Call this only between steps."""
         plan, kept = self.plan, [instance.kept for instance in self._instances]
         return WorkerReport(
             self.worker,
@@ -289,12 +292,13 @@ class WorkerCore(OperatorHost):
             asked=self.agenda.asked(),
             waits_for={instance.number: instance.waits_for for instance in self._instances if instance.waits_for},
             leaked=self._leaked_by.copy(),
+            connectors={one.name: one.connector() for one in self._instances if one.connector is not None},
             **self.memory.sizes.look(kept),
             **waiting_at(self._ports.values(), self._compiled.together),
         )
 
     def running(self) -> BusyWorker:
-        """Return which operator is running, and since when; thread-safe."""
+        """Return which operator is running, and for how long; thread-safe."""
         if (number := self.agenda.running) < 0:
             return BusyWorker(self.worker)
         instance = self._instances[number]
@@ -320,6 +324,6 @@ class WorkerCore(OperatorHost):
 
     @property
     def is_complete(self) -> bool:
-        """True if this worker knows that no work can come, and has dealt with that."""
+        """True if this worker knows that no more work can come, and has no work left."""
         is_over = self._tracker.is_complete and self.is_idle and self.books.is_over
         return is_over and not any(self._instances[operator].has_more_work for operator in self.agenda.expected)

@@ -44,11 +44,11 @@ _ANSWER_LEAVES_WITHIN_S = 1.0
 _STAYS_S = 60.0
 
 Connect: TypeAlias = Callable[[Mapping[int, SocketAddress]], Sender[Envelope]]
-"""Returns the sender to the members, given the address at which each listens."""
+"""Called with the address at which each member listens; returns the sender to them."""
 
 
 class WorkerLoop:
-    """Runs a worker core on a thread of its own, so that the actor can answer calls while operators run."""
+    """Runs a worker core on its own thread, so that the actor can answer calls while operators run."""
 
     def __init__(  # noqa: PLR0913 - those of the core, and the link
         self,
@@ -108,7 +108,7 @@ class WorkerLoop:
     # ------------------------------------------------------------------ from any thread
 
     def start(self) -> None:
-        """Begin to run steps; before, the loop only receives and answers; idempotent."""
+        """Begin to run steps; idempotent. Before that, the loop only receives and answers."""
         _LOGGER.debug("worker %d of %d starts %r", self._worker, self._core.workers, self._core.plan.name)
         self._started = True
         self._receiver.wake()
@@ -120,7 +120,7 @@ class WorkerLoop:
         return list(self._core.captured(name))
 
     def report(self, timeout_s: float) -> WorkerReport | BusyWorker:
-        """Return the report, made between two steps; if none ends within ``timeout_s``, the running operator."""
+        """Return a report made between two steps; the running operator if no step ends within ``timeout_s`` seconds."""
         asked: Future[WorkerReport] = Future()
         self._asked.append(asked)
         self._receiver.wake()
@@ -145,10 +145,10 @@ class WorkerLoop:
         return self._core.plan
 
     def ask(self, question: Question, within_s: float) -> Answer | None:
-        """Return the answer to a question of a process beside the driver; None if there is none in time.
+        """Return the answer to a question of a process other than the driver; None if it does not come in time.
 
-        Without an answer, and with keys None, the worker forgets the question. It forgets one that stays after a while,
-        as its process may have died.
+        The worker forgets unanswered questions, and after a while those with ``stays``, since the asking process may
+        have died. If ``keys`` is None, the worker only forgets the question.
         """
         if question.keys is None:
             self._put_question(question, None)
@@ -166,13 +166,13 @@ class WorkerLoop:
         self._receiver.wake()
 
     def state(self) -> tuple[str, str]:
-        """Return in words the worker's state and the progress of probes, without waiting for a step."""
+        """Return, in words, the worker's state and the progress of probes, without waiting for a step."""
         status = self._status
         probes = [f"{name}: {', '.join(map(repr, at)) or 'ended'}" for name, at in sorted(status.probes.items())]
         return status.phase.name.lower() if self._started else "paused", "; ".join(probes)
 
     def explain(self, name: str, answers: Sequence[WorkerReport | BusyWorker]) -> str:
-        """Explain what holds back a probe, topic or capture, by the reports of all workers.
+        """Explain in words what holds back a probe, topic or capture, from the reports of all workers.
 
         Raises:
             JobError: nothing has that name.
@@ -199,7 +199,7 @@ class WorkerLoop:
     def close(self, timeout_s: float) -> bool:
         """Stop and disconnect; return False if the present step did not end within ``timeout_s`` seconds.
 
-        The loop then disconnects when that step ends.
+        In that case the loop disconnects when the step ends.
         """
         self._leaving = True
         self.stop()
@@ -230,7 +230,7 @@ class WorkerLoop:
                     self._report_progress()
                 self._wait_for_work()
         except (JobError, ProtocolError) as error:
-            # As text, the error contains nothing that cannot be pickled, such as a time of the user's.
+            # As text, the error contains nothing that cannot be pickled, such as a user's time.
             text = JobError(str(error), worker=self._worker)
             self._report(Phase.FAILED, error if unpicklable(error) is None else text)
         except PeerLost as lost:
@@ -268,7 +268,7 @@ class WorkerLoop:
                 self._core.release()
             if self._has_work:
                 break
-            if arrived:  # if progress of several peers arrives, only the last may make work
+            if arrived:  # if progress of several peers arrives, perhaps only the last makes work
                 self._report_progress()
 
     def _take_questions(self) -> None:
@@ -316,7 +316,7 @@ class WorkerLoop:
             except PeerLost as lost:
                 if member == DRIVER:
                     raise
-                self.feeders.lose(member, str(lost))  # only worker 0 knows it, and fails
+                self.feeders.lose(member, str(lost))  # only worker 0 knows the feeder, and fails
                 self._routes.pop(member).close()
         self.feeders.check()
 

@@ -1,4 +1,4 @@
-"""One worker's part in the snapshots of its job: it restores saved state, and takes the worker's part of new ones."""
+"""One worker's part in the snapshots of its job."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,10 +70,10 @@ class WorkerMemory:
             instance.mailbox.begins_with(self._beginning.mailboxes.get(instance.name))
 
     def built(self, instance: OperatorInstance) -> None:
-        """Put an operator's unread messages into its inputs; it is built, and still has its initial tokens.
+        """Put the saved unread messages into the inputs of an operator that was just built and has its initial tokens.
 
         Raises:
-            SnapshotError: the operator has not asked for all its state.
+            SnapshotError: the operator has not asked for all its saved state.
         """
         instance.kept.check_all_taken()
         for number, unread in self._beginning.unread.get(instance.name, {}).items():
@@ -87,12 +87,15 @@ class WorkerMemory:
     # ------------------------------------------------------------------ snapshots
 
     def mark(self) -> tuple[int, tuple[int, ...] | None]:
-        """Return the snapshot's number for envelopes and, if a snapshot has just begun, the marker for each peer."""
+        """Return the number of the snapshot, for envelopes; and its marker for the peers, if it has just begun."""
         marker, self.marker = self.marker, None
         return self.cut.number, marker
 
     def arrives(self, envelope: Envelope) -> None:
-        """Record an envelope before it is applied; raise JobError if this worker cannot take its part."""
+        """Record an envelope before it is applied.
+
+        Raise JobError if that begins a snapshot whose part cannot be taken.
+        """
         cut, number = self.cut, envelope.snapshot
         if cut.begins(number):
             if self._part is not None:
@@ -189,7 +192,7 @@ class WorkerMemory:
 
 
 def _unread(substreams: SubstreamPart | None, port: RunningInput) -> list[Unread]:
-    """Return the messages in the queue of an input; none if it has a firm bound, since ``substreams`` has them then."""
+    """Return the messages in the queue of an input; none for a firm bound, since ``substreams`` then has them."""
     is_plain = substreams is None or port.port not in substreams.firm
     return [Unread(one.time, one.batch, one.label) for one in port.queue] if is_plain else []
 

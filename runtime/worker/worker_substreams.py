@@ -20,10 +20,10 @@ from tidewheel.runtime.worker.substream_ports import SubstreamInput
 
 
 class WorkerSubstreams:
-    """The part of a worker core that deals with substreams.
+    """The part of a worker core that handles substreams.
 
     Args:
-        instances: this worker's operators; those that declare substreams get their gates here.
+        instances: this worker's operators. Those that declare substreams get their gates here.
 
     Raises:
         SnapshotError: the snapshot numbers declarations differently.
@@ -59,7 +59,7 @@ class WorkerSubstreams:
                 self._go_on(instance, saved[instance.name])
 
     def holds_back(self, envelope: Envelope) -> bool:
-        """Tell whether an envelope must wait for worker 0's news; if so, keep it here.
+        """Keep an envelope here if it must wait for worker 0's news; return whether it must.
 
         Later envelopes of the same sender wait too, since they need at least the same news.
         """

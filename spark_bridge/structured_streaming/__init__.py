@@ -1,1 +1,1 @@
-"""Structured Streaming: queries that feed dataflows, and epochs of dataflows as Spark writes and reads them."""
+"""Structured Streaming: queries that feed dataflows, and folders of epochs that Spark reads."""

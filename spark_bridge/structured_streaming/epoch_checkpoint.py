@@ -1,8 +1,8 @@
-"""The checkpoint of a folder of epochs: who writes it, and a commit record of constant size.
+"""The checkpoint of a folder of epochs: its writer, and a commit record of constant size.
 
-Epochs are written completely, each after all earlier ones that have rows. So the maximal written times tell of every
-time whether it was written. The record also has, for each partition, the newest message that was written. An epoch that
-is sent again has no newer message. If it has one, it comes from another log, and must not be left out.
+Epochs are written completely, each after all earlier epochs with rows. So the maximal written times determine for every
+time whether it was written. The record also has the newest written message of each partition. An epoch that is sent
+again has no newer message. An epoch with a newer message comes from another log, and must not be skipped.
 """
 
 import json
@@ -59,7 +59,7 @@ class WriterIdentity:
         return Path(self.path, f"epochs-{self.writer}-{number:010}.parquet")
 
     def hidden(self, number: int) -> Path:
-        """Return the path of a file before it becomes visible; Spark ignores such names."""
+        """Return the path of a file until it becomes visible; Spark ignores such names."""
         return Path(self.path, f".{self.file(number).name}.unfinished")
 
 
@@ -68,7 +68,7 @@ class EpochRows:
     """The rows of an epoch, to be written to a file.
 
     Attributes:
-        partition: the partition of the topic, and ``number`` the number of the message; both 0 without a topic.
+        partition: the partition of the topic; ``number`` is the number of the message. Both are 0 without a topic.
     """
 
     time: Time
@@ -98,10 +98,10 @@ class CommitRecord:
     bytes: int = 0
 
     def has(self, domain: TimeDomain, time: Time, batches: Iterable[Batch | EpochRows]) -> bool:
-        """Tell whether an epoch is committed; O(maximal times + batches), where integers have one maximal time.
+        """Tell whether an epoch is committed; O(maximal times + batches). Integers have one maximal time.
 
         Raises:
-            BridgeError: its time is committed, but it has newer batches.
+            BridgeError: the time is committed, but the epoch has newer batches.
         """
         if not any(domain.less_equal(time, committed) for committed in self.times):
             return False
@@ -133,7 +133,7 @@ NOTHING: Final = CommitRecord(0, (), (), None)
 
 
 def plain_times(times: Sequence[Time]) -> list[Any]:
-    """Return times as JSON values: numbers, strings, and lists for tuples; raise BridgeError for others.
+    """Return times as JSON values: numbers, strings, and lists for tuples; raise BridgeError for other types.
 
     >>> plain_times([(1, ("a", 2)), 3])
     [[1, ['a', 2]], 3]
@@ -159,9 +159,9 @@ def _time(plain: Any) -> Time:
 
 
 class EpochCheckpoint:
-    """The checkpoint in a folder; the folder is locked while it changes.
+    """The checkpoint in a folder; the folder is locked while the checkpoint changes.
 
-    A crash leaves each of its files old or new, never mixed. ``files`` are the calls that change files.
+    After a crash, each of its files is either old or new, never mixed. ``files`` has the calls that change files.
     """
 
     def __init__(self, folder: Path, files: EpochFiles) -> None:
@@ -177,7 +177,7 @@ class EpochCheckpoint:
         """Return the writer of this checkpoint; if it has none, ``asked`` becomes its writer.
 
         Raises:
-            BridgeError: it has another writer, or is not a checkpoint.
+            BridgeError: the checkpoint has another writer, or the folder is not a checkpoint.
         """
         if not self.is_in_use:
             self._refuse_foreign()
@@ -194,7 +194,7 @@ class EpochCheckpoint:
         return found
 
     def record(self) -> CommitRecord:
-        """Return the last saved record, which is committed once its file exists."""
+        """Return the last saved record; it is committed once its file exists."""
         if not (self._folder / COMMITS_FILE).exists():
             return NOTHING
         record = self._read(COMMITS_FILE, CommitRecord)

@@ -34,10 +34,10 @@ FILES = EpochFiles()
 
 
 def lock_folder(path: Path, wait_s: float = _LOCK_WITHIN_S) -> int:
-    """Lock a folder; return a descriptor; closing it releases the lock.
+    """Lock a folder; return a file descriptor, whose closing releases the lock.
 
-    It waits ``wait_s`` seconds, since a writer may just have been killed. There is no lock file: readers would take it
-    for data.
+    Wait for the lock for up to ``wait_s`` seconds, since a writer may just have been killed. There is no lock file:
+    readers would take it for data.
 
     Raises:
         BridgeError: another writer has the lock.

@@ -1,4 +1,4 @@
-"""A folder of epochs that only this process writes to, and that has no other files that Spark would read."""
+"""A folder of epochs to which only this process writes, without other files that Spark would read."""
 
 import os
 import re
@@ -20,14 +20,15 @@ _MODE: Final = 0o777
 
 
 class EpochFolder:
-    """A folder that only this process writes to, until `close`.
+    """A folder to which only this process writes, until `close`.
 
     Args:
-        asked: the identity of the writer; a writer that exists already keeps its name.
+        asked: the identity of the writer; an existing writer keeps its name.
         files: the calls that change files.
 
     Raises:
-        BridgeError: another writer uses it, the checkpoint belongs to something else, or the folder has other files.
+        BridgeError: another writer uses the folder, the checkpoint belongs to something else, or the folder has other
+            files.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The epochs of a topic on their way into a sink: an epoch is left out, joins the next commit, or has no rows.
+"""The epochs of a topic on their way into a sink: an epoch is skipped, joins the next commit, or has no rows.
 
-The subscription drives the sink, as elsewhere a job does: each epoch is prepared, committed, then acknowledged. An
-epoch that is sent again after a crash is in the sink completely or not at all.
+A subscription drives the sink, in place of a job: each epoch is prepared, committed, then acknowledged. When an epoch
+is sent again after a crash, the sink has it completely or not at all.
 """
 
 from collections.abc import Sequence
@@ -31,16 +31,16 @@ class EpochWriterStatistics:
 class EpochGroups:
     """Commits the epochs of a topic to a folder, and returns the batches to acknowledge.
 
-    For Spark, every file is new rows, so small epochs must be joined before they become visible.
+    Spark takes every file for new rows, so small epochs must be joined before they become visible.
 
     Args:
         domain: the times of the epochs.
-        schema: the schema of the rows; None for that of the first epoch. If the folder has files, theirs counts.
+        schema: the schema of the rows; None to use the schema of the existing files or of the first epoch.
         file_bytes: the size (in memory) at which a group of epochs becomes a file.
         max_delay_s: the age of a group's first epoch, in seconds, at which the group becomes a file.
 
     Raises:
-        BridgeError: the folder has files of another schema, or of other kinds of times.
+        BridgeError: the folder has files of another schema, or of another kind of times.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class EpochGroups:
         """Receive an epoch; return the batches to acknowledge.
 
         Raises:
-            BridgeError: its rows do not fit the earlier ones, the epoch comes from another log, or the commit has
+            BridgeError: the epoch's rows do not fit earlier rows, the epoch comes from another log, or the commit has
                 failed.
         """
         full = [batch for batch in epoch.batches if len(batch)]

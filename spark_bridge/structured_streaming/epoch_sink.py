@@ -1,12 +1,11 @@
 """The sink to a folder of Parquet files; each has complete epochs, appears in one step and never changes.
 
 A commit writes three things, each durable before the next: the rows under a hidden name, the commit record in the
-checkpoint, and the file's final name. After a crash, if the hidden file of the record exists, it gets its final name.
-If there is no such file, it had its final name already; readers may have removed it since. Any other hidden file has no
-record, and its epochs are sent again.
+checkpoint, and the file's final name. After a crash, the hidden file of the last commit record gets its final name, if
+it still is hidden. Epochs in other hidden files were not committed, and are sent again.
 
-One commit is one file, since Spark might list two files at two moments. So parts carry their rows to the commit, and
-nothing of an epoch is on disk before.
+One commit is one file, since Spark might list two files at two moments. So parts contain their rows until the commit,
+and no row of an epoch is on disk before.
 """
 
 import json
@@ -34,11 +33,11 @@ _MOST_CHUNKS: Final = 64
 
 
 class EpochSink(Sink):
-    """A folder of files, each of one or several epochs.
+    """A folder of files, each with one or several epochs.
 
     Args:
         domain: the times of the epochs.
-        schema: the schema of the rows; None for that of the first epoch. If the folder has files, theirs counts.
+        schema: the schema of the rows; None to use the schema of the existing files or of the first epoch.
 
     Raises:
         BridgeError: the folder has files of another schema, or of other kinds of times.
@@ -70,7 +69,7 @@ class EpochSink(Sink):
         """Add one file with all parts, except parts of committed epochs.
 
         Raises:
-            BridgeError: the commit has failed; the next commit, or `record`, finds out how far it got.
+            BridgeError: the commit has failed; the next commit, or `record`, completes or drops it.
         """
         with readable(self._identity.path, "the topic sends again all that was not committed"):
             record = self.record()
@@ -107,7 +106,7 @@ class EpochSink(Sink):
 
 @contextmanager
 def readable(where: str, what: str = "nothing was written") -> Iterator[None]:
-    """Raise errors of the operating system and of Arrow in the block as BridgeError."""
+    """Convert errors of the operating system and of Arrow in the ``with`` block to BridgeError."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -139,7 +138,7 @@ def _tables(identity: WriterIdentity, written: pa.Schema | None, schema: pa.Sche
 
 
 def _refuse_null(schema: pa.Schema) -> None:
-    """Raise if only nulls are known of some column: Spark cannot read such a column from Parquet files."""
+    """Raise if a column has the type null: Spark cannot read such a column from Parquet files."""
 
     def has_null(kind: pa.DataType) -> bool:
         return pa.types.is_null(kind) or any(has_null(kind.field(place).type) for place in range(kind.num_fields))

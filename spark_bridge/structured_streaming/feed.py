@@ -1,6 +1,6 @@
 """A streaming DataFrame that feeds an input of a running job.
 
-A program that may be killed at any moment and started again, and writes each epoch once::
+This program may be killed at any moment and started again, and writes each epoch once::
 
     orders = spark.readStream.schema(SCHEMA).parquet("orders")
     flow = tw.Dataflow("revenue")
@@ -46,45 +46,45 @@ def feed(
     query_name: str | None = None,
     commit_after: "Progress | None" = None,
 ) -> "StreamingFeed":
-    """Start a query of Structured Streaming that feeds an input; a micro-batch is an epoch, and its id the time.
+    """Start a query of Structured Streaming that feeds an input; each micro-batch is an epoch, with its id as the time.
 
-    Batches are Arrow tables. A micro-batch is sent completely or not at all, and only once even if Spark replays it,
-    since its id is compared with the time of ``input``. If Spark skips ids, no frontier waits for them. Spark delays
-    the next micro-batch while the dataflow is behind (`RuntimeConfig.bytes_in_flight`, ``epochs_ahead``).
+    Batches are Arrow tables. A micro-batch is sent completely or not at all. It is sent only once even if Spark replays
+    it, since its id is compared with the time of ``input``. If Spark skips ids, no frontier waits for them. Spark
+    delays the next micro-batch while the dataflow is behind (`RuntimeConfig.bytes_in_flight`, ``epochs_ahead``).
 
-    If the query fails, so does the job. If the job fails or ends, the query stops. The end of the query closes the
-    input. Rows go from Spark's executors through Ray's object store to this process, and from it to the workers; if
-    Spark does not run on Ray, they go through its driver. In a job with snapshots, Spark commits a micro-batch once a
+    If the query fails, the job fails, too. If the job fails or ends, the query stops. The end of the query closes the
+    input. Rows go from Spark's executors through Ray's object store to this process, and then to the workers; if Spark
+    does not run on Ray, they go through its driver. In a job with snapshots, Spark commits a micro-batch once a
     snapshot has it. So nothing is missing after a return to a snapshot, or in a later run with the same folder and
     checkpoint. If that snapshot is lost, the query and the job fail.
 
     Args:
-        input: a handle of the job, at the least time or where a snapshot has it. The query owns it from now on; to send
-            other records, `InputHandle.clone` it before.
+        input: a handle of the job, at the least time or at its time in a snapshot. The query owns the handle from now
+            on; to send other records, call `InputHandle.clone` before.
         streaming_df: the streaming DataFrame, such as ``spark.readStream.schema(...).parquet("orders")``. A micro-batch
             must fit into the memory of this process; without Spark's ``maxFilesPerTrigger`` or ``maxOffsetsPerTrigger``
-            the first one has all present rows.
-        checkpoint: the directory where Spark keeps its commits; a restarted program continues there, with the next id.
-            It belongs to one query.
-        trigger: the moment of the next micro-batch, as for ``DataStreamWriter.trigger``. ``{"availableNow": True}``
-            reads all present rows and ends; ``{"processingTime": "10 seconds"}`` waits between micro-batches. By
-            default the next one begins as soon as possible.
+            the first micro-batch has all existing rows.
+        checkpoint: the directory of Spark's commits; a restarted program continues there, with the next id. It belongs
+            to one query.
+        trigger: when micro-batches begin, as for ``DataStreamWriter.trigger``. ``{"availableNow": True}`` reads all
+            existing rows and ends; ``{"processingTime": "10 seconds"}`` begins a micro-batch every 10 seconds. By
+            default the next micro-batch begins as soon as possible.
         output_mode: as for ``DataStreamWriter.outputMode``, for a query that aggregates.
         query_name: as for ``DataStreamWriter.queryName``.
-        commit_after: ``job.topic(name)`` of a topic with exactly-once delivery, or a probe, such as one behind
-            `Stream.write_files`. Spark then commits a micro-batch only when its epoch is durable in the topic, or has
-            passed the probe; in a job with snapshots, one behind a sink moves with each snapshot. By default Spark
-            commits received ones, and unprocessed records are lost with the program. With ``commit_after``, uncommitted
-            micro-batches come again with the same id, and from a deterministic query with the same rows. State needs
-            snapshots.
+        commit_after: ``job.topic(name)`` of a topic with exactly-once delivery, or a probe, such as one after
+            `Stream.write_files`. Spark then commits a micro-batch only when its epoch is durable in the topic, or
+            complete at the probe. In a job with snapshots, a probe after a sink advances with each snapshot. By default
+            Spark commits micro-batches once they are sent, and unprocessed records are lost with the program. With
+            ``commit_after``, Spark sends uncommitted micro-batches again with the same id; a deterministic query sends
+            the same rows. To keep operators' state, use snapshots.
 
     Returns:
-        The running feed, to `wait` for or to `stop`; a context manager, which stops it.
+        The running feed, with the methods `wait` and `stop`. As a context manager, it stops at the end of the block.
 
     Raises:
         BridgeError: an argument is wrong: the DataFrame is not a streaming one, is of Spark Connect, or has types
-            without Arrow form; ``input`` is closed, fed already, not at the least time, or its times are not integers;
-            or ``commit_after`` is a topic without a log.
+            without Arrow equivalent; ``input`` is closed, fed already, not at the least time, or its times are not
+            integers; or ``commit_after`` is a topic without a log.
         JobError: the job of ``commit_after`` has ended, or its probe's times are not integers.
         pyspark.errors.PySparkException: Spark cannot run such a query.
     """

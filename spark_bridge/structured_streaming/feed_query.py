@@ -1,7 +1,7 @@
-"""A streaming query that feeds an input; whichever ends first ends the other.
+"""A streaming query that feeds an input; when the query or the job ends, the other ends, too.
 
-One thread waits for the end of the query. Another is started at the end of the job, and stops the query. Micro-batches
-come on a thread of PySpark, each after the one before was delivered.
+One thread waits for the end of the query. The end of the job starts another, which stops the query. Micro-batches
+arrive on a thread of PySpark, each after the previous micro-batch was delivered.
 
 ===============================================  ====================================================
 what ends first                                  what becomes of the other
@@ -12,9 +12,9 @@ Spark is stopped, and the query not before       the job fails, and says so
 the job fails, or its ``with`` block ends early  the query is stopped; it commits nothing any more
 ===============================================  ====================================================
 
-Each micro-batch is an epoch of the input, sent once. Spark delivers it at least once: if it is not committed, it comes
-again, with the same id and, if the query is deterministic, the same rows. So the id is used as the epoch. A micro-batch
-with an id below the time of the input's handle was delivered before.
+Each micro-batch is an epoch of the input, sent once. Spark delivers a micro-batch at least once: until it is committed,
+Spark may deliver it again, with the same id and, if the query is deterministic, the same rows. So the id is used as the
+epoch. A micro-batch with an id below the time of the input's handle was delivered before.
 
 ===============  =======================================================================
 id of the batch  what becomes of it
@@ -24,10 +24,10 @@ the time         its rows are sent, and the input goes past it
 above the time   the same, after the input has passed the ids that Spark has skipped
 ===============  =======================================================================
 
-A job with snapshots takes one after each micro-batch, and then Spark commits the micro-batch. So a job that returns to
-a snapshot lacks at most the micro-batch that is not committed. If the query is still delivering that, it sends it again
-from the handle's position; a restarted program gets it again from Spark. If the last snapshot is damaged or missing,
-the job returns to an earlier one and lacks committed micro-batches. Then the query fails, and its error says so.
+A job with snapshots takes a snapshot after each micro-batch, and then Spark commits the micro-batch. So a job that
+returns to a snapshot lacks at most the uncommitted micro-batch. A query that is still delivering it sends it again from
+the handle's position; a restarted program gets it again from Spark. If the last snapshot is damaged or missing, the job
+returns to an earlier one and lacks committed micro-batches. Then the query fails with an error that says so.
 """
 
 import logging
@@ -61,14 +61,14 @@ _AGAIN_S = 0.1
 
 
 class Progress(Protocol):
-    """A place in a job that epochs pass: a probe (`ProbeHandle`), or a topic."""
+    """A place in a job where epochs complete: a probe (`ProbeHandle`), or a topic."""
 
     def wait_until(self, time: int, timeout_s: float, /) -> None:
-        """Wait until every time before ``time`` has passed; raise TimeoutError after ``timeout_s`` seconds."""
+        """Wait until every time before ``time`` is complete; raise TimeoutError after ``timeout_s`` seconds."""
 
 
 class _Stopped(Exception):  # noqa: N818 - named for what it says
-    """The query is being stopped, so this micro-batch is left to the next run."""
+    """The query is being stopped; the next run delivers this micro-batch."""
 
 
 class StreamingFeed:
@@ -77,7 +77,7 @@ class StreamingFeed:
     The end of its ``with`` block stops the query; if the query ends by itself, call `wait` before.
 
     Args:
-        commit_after: what an epoch must pass before Spark commits it; if None, Spark commits it once it is sent.
+        commit_after: Spark commits an epoch once it is complete here; with None, once it is sent.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class StreamingFeed:
         self._job.when_over(self._end_with_job)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until the query has ended and the input is closed, with everything sent.
+        """Wait until the query has ended, everything is sent, and the input is closed.
 
         Raises:
             BridgeError: the job has returned to a snapshot without micro-batches that Spark has committed.
             JobError: the query or the job has failed, or the job was stopped before.
-            TimeoutError: it did not end within ``timeout_s`` seconds.
+            TimeoutError: the query did not end within ``timeout_s`` seconds.
         """
         if not self._has_ended.wait(timeout_s):
             raise TimeoutError(
@@ -126,10 +126,10 @@ class StreamingFeed:
             raise JobError(f"the job was stopped before the query that feeds its input {self._input.name!r} had ended")
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop the query after the present micro-batch, and close the input; idempotent.
+        """Stop the query after the current micro-batch, and close the input; idempotent.
 
-        After ``timeout_s`` seconds the micro-batch is interrupted, unless it is being sent. With the same checkpoint,
-        Spark sends a micro-batch that is not committed again.
+        After ``timeout_s`` seconds the micro-batch is interrupted, unless it is being sent. A later query with the same
+        checkpoint gets uncommitted micro-batches again.
 
         Raises:
             BridgeError, JobError: the query or the job has failed, as for `wait`.
@@ -149,7 +149,7 @@ class StreamingFeed:
         if kind is None:
             self.stop()
             return
-        # As for a handle whose block raises: its records are incomplete.
+        # As for a handle whose ``with`` block raises: its records are incomplete.
         self._job.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
         self._input_is_over.set()
         self._stop_query()  # the job does not stop it if the user has closed the input: then nothing is missing
@@ -200,7 +200,7 @@ class StreamingFeed:
             self._input_is_over.wait(_LOOK_S)
             return False
         except JobError:
-            # While the job lives, the local engine raises this: it is idle until another input advances.
+            # If the job is still running, the local engine raises this because it is idle until another input advances.
             if self._input_is_over.wait(_AGAIN_S):
                 raise
             return False

@@ -1,8 +1,8 @@
-"""One micro-batch: its rows, how they are sent to an input, and whether the job has the earlier ones.
+"""Sending one micro-batch to an input, and the check that the job has the earlier micro-batches.
 
 All rows are computed before the first is sent, so a failing query sends no part of a micro-batch. The slices, and the
 workers that get them, depend only on the rows and the id. So a restarted program sends the same slices, and a log
-recognises those that it has.
+recognises the slices that it has.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tidewheel.spark_bridge.driver_rows import collected
 from tidewheel.spark_bridge.errors import BridgeError
 
 ROWS_PER_SLICE = 65_536
-"""The number of rows of a micro-batch that go to one worker before the next has its turn."""
+"""The number of rows of a micro-batch that go to one worker before the next worker gets rows."""
 
 
 class MissingMicroBatches(BridgeError):  # noqa: N818 - named for what it says
@@ -28,10 +28,10 @@ class MissingMicroBatches(BridgeError):  # noqa: N818 - named for what it says
 def check_has_committed(input: InputHandle, job: FedJob, uncommitted: int, checkpoint: str) -> None:
     """Check that a job with snapshots has all micro-batches that Spark has committed.
 
-    A job without begins without them.
+    A job without snapshots begins without them.
 
     Raises:
-        MissingMicroBatches: the input is before the id ``uncommitted``, so micro-batches between are lost.
+        MissingMicroBatches: the input's time is below the id ``uncommitted``, so the micro-batches between are lost.
     """
     if not job.keeps_snapshots or input.time >= uncommitted:
         return
@@ -47,9 +47,9 @@ def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> 
     """Send one micro-batch as the epoch of its id, unless it was sent before; return whether it was sent now.
 
     Args:
-        batch_id: its id.
-        rows: computes it; if this raises, nothing was sent.
-        input: the handle, at the time after the last micro-batch that was sent; if it raises, the job has ended.
+        batch_id: the id of the micro-batch.
+        rows: computes the rows; if it raises, nothing was sent.
+        input: the handle, at the time after the last sent micro-batch; if it raises, the job has ended.
     """
     if batch_id < input.time:
         return False
@@ -65,10 +65,10 @@ def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> 
 def rows_of(df: DataFrame, name: str) -> pa.Table:
     """Compute a DataFrame, and return its rows in this process, in the order of its partitions.
 
-    They come from Ray's object store or, if Spark does not run on Ray, through its driver; neither keeps them.
+    Rows arrive through Ray's object store or, if Spark does not run on Ray, through its driver; neither keeps them.
 
     Raises:
-        BridgeError: types have no Arrow form, the DataFrame ``name`` cannot be computed, or a partition was lost.
+        BridgeError: types have no Arrow equivalent, the DataFrame ``name`` cannot be computed, or a partition was lost.
     """
     if not is_on_ray(df.sparkSession):
         return collected(df, arrow_schema(df, name), name)

@@ -31,13 +31,14 @@ FILE_BYTES: Final = 16 * 2**20
 MAX_DELAY_S: Final = 1.0
 _FIRST_TICK: Final = 1
 _LOOK_EVERY_S: Final = 0.25
-"""The time that the thread waits for an epoch before it checks whether it has to stop."""
+"""The seconds that the thread waits for an epoch before it checks whether to stop."""
 
 
 class EpochWriter:
     """Writes the epochs of a topic to a folder, on a thread, until the topic ends or the writer is closed.
 
-    The end of its ``with`` block closes it, and raises its error. Otherwise it runs until the process ends.
+    The end of its ``with`` block closes the writer, and raises its error. Without a block, it runs until the process
+    ends.
 
     Attributes:
         subscription: the name of the durable subscription, which ``tw.end_subscription`` ends.
@@ -75,10 +76,10 @@ class EpochWriter:
         """Wait until the topic has ended, and all its epochs are in the folder.
 
         Args:
-            timeout_s: in seconds; None waits as long as the topic lives.
+            timeout_s: in seconds; None waits until the topic ends.
 
         Raises:
-            BridgeError: an epoch does not fit the earlier ones, the folder cannot be written to, or the writer was
+            BridgeError: an epoch does not fit earlier epochs, the folder cannot be written to, or the writer was
                 closed.
             DeliveryError: the topic has failed; earlier epochs are written.
             TimeoutError: the topic has not ended in time.
@@ -96,7 +97,7 @@ class EpochWriter:
     def close(self) -> None:
         """Write the complete epochs that have arrived, and stop; thread-safe, idempotent.
 
-        A later writer with the same checkpoint receives the others again.
+        A later writer with the same checkpoint receives all other epochs again.
         """
         self._stop.set()
         self._thread.join()
@@ -166,36 +167,37 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
 ) -> EpochWriter:
     """Write each complete epoch of a topic with exactly-once delivery to a folder, which Spark can read live.
 
-    A file appears in one step, never changes, and has complete epochs. So a reader sees all of an epoch or nothing of
-    it: ``spark.readStream.schema(schema).parquet(path)``. Once there is a file, ``spark.read.parquet(path).schema`` is
-    that schema. Durations become microseconds. An epoch is acknowledged once its file is on disk.
+    A file appears in one step, never changes, and has complete epochs. So readers, such as
+    ``spark.readStream.schema(schema).parquet(path)``, see an epoch as a whole. Once there is a file,
+    ``spark.read.parquet(path).schema`` is the schema. Durations become microseconds. An epoch is acknowledged once its
+    file is on disk.
 
     After a crash, an error, or `close`, call this again with the same ``checkpoint``: the writer continues after the
-    last written epoch, so each epoch is there once, even if the publishing job restarts with the same log. Files may be
-    removed after reading, also by Spark's ``cleanSource``.
+    last written epoch. So each epoch is written once, even if the publishing job restarts with the same log. Files may
+    be removed after reading, also by Spark's ``cleanSource``.
 
-    Small epochs share a file: it is written when they have ``file_bytes``, or after ``max_delay_s``. Files cannot be
+    Small epochs share a file, which is written once they have ``file_bytes``, or after ``max_delay_s``. Files cannot be
     merged later, since Spark would read the merged file as new rows. The writer runs on a thread of this process,
     without Spark, and needs memory for ``file_bytes``, or for the largest epoch.
 
     Args:
         topic: its name; batches are Arrow tables, or lists of dicts.
-        path: a folder with nothing else in it, on a local disk, since object stores cannot rename a file in one step;
-            created if missing.
+        path: a folder for these files only; created if missing. It must be on a local disk, since object stores cannot
+            rename a file in one step.
         format: the format of the files.
-        checkpoint: a folder for this writer only, on a local disk, created if missing. It has the name of the durable
+        checkpoint: a folder for this writer only, on a local disk; created if missing. It has the name of the durable
             subscription, and the commits. It may be in ``path`` if its name begins with a dot or an underscore.
-        schema: the schema of the rows; needed if batches are lists of dicts and the first epoch with rows does not show
-            all types.
-        time: the name of an additional column, which has the epoch of each row as a 64-bit integer.
-        file_bytes: the size (in memory) at which a file is written at once; a larger epoch is one file.
-        max_delay_s: for how many seconds a complete epoch waits for others; with 0 each epoch has a file of its own.
+        schema: the schema of the rows. You need it if batches are lists of dicts and the first epoch with rows does not
+            show all types.
+        time: the name of an added column with the epoch of each row, a 64-bit integer.
+        file_bytes: the size (in memory) at which a file is written immediately; a larger epoch is one file.
+        max_delay_s: the seconds for which a complete epoch waits for others; with 0 each epoch is one file.
         timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
 
     Raises:
         BridgeError: the topic is best effort, another writer uses the folder or its checkpoint, the checkpoint belongs
             to something else, or the folder has other files or another schema.
-        UnknownTopic: no job published the topic in time.
+        UnknownTopic: no job has published the topic within ``timeout_s``.
         DeliveryError: there is no Ray cluster, or the log no longer has the next epoch.
     """
     from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
@@ -212,7 +214,7 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
             topic,
             timeout_s=timeout_s,
             durable=Durable(folder.identity.subscription, ack="manual"),
-            # If the subscription was ended or given up, a later writer must learn which messages are gone.
+            # If the subscription was ended or given up, a later writer needs to know which messages are gone.
             start="earliest" if folder.is_new else _FIRST_TICK,
         )
         undo.callback(subscription.close)

@@ -1,8 +1,8 @@
 """A dataflow runtime for Python on Ray: operators in graphs that may have cycles, coordinated by timestamp tokens.
 
-This module has the names that a program calls, inherits from and catches. `tidewheel.types` has the types of results,
+This module has the names that a program calls, inherits from or catches. `tidewheel.types` has the types of results,
 handles and events, for annotations. `tidewheel.errors` has the errors that few programs catch. `tidewheel.progress` has
-times, their orders and antichains. Each public name is in one place.
+times, their orders and antichains. Each public name is in one of these modules.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -88,9 +88,9 @@ _WHERE: Final = {
     "tidewheel.runtime.worker.operator_context": ("OperatorContext",),
     "tidewheel.runtime.worker.ports": ("InputPort", "OutputPort"),
 }
-"""The names of each module, as type checkers find them above."""
+"""The names of each module, which must agree with the imports for type checkers above."""
 _MODULES: Final = ("errors", "progress", "types")
-"""The modules in this package that load like its names."""
+"""The modules in this package that are loaded on first use, like its names."""
 
 if not TYPE_CHECKING:
     __all__, __getattr__, __dir__ = public_names(__name__, _WHERE, _MODULES)

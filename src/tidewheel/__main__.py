@@ -1,4 +1,4 @@
-"""The command line: ``tidewheel topics``, ``tail``, ``jobs``, ``explain``, ``top``, ``serve`` and ``snapshots``."""
+"""The command line: `tidewheel topics`, `tail`, `resend`, `jobs`, `explain`, `top`, `serve` and `snapshots`."""
 
 import argparse
 import logging
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 import tidewheel as tw
+from tidewheel.console import resend
 from tidewheel.console.serve import add_options, serve
 from tidewheel.console.terminal import command as terminal
 from tidewheel.gateway import BadRequest, Comparison, RecordFilter
@@ -24,7 +25,7 @@ from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 _INTERRUPTED = 130
 _LEAVES_A_DEAD_CLUSTER_SOON = ("RAY_task_events_shutdown_flush_timeout_ms", "500")
-"""A setting of Ray's, by its environment variable: by default, Ray waits 5 s for a control store that is gone."""
+"""An environment variable of Ray and its value: by default, Ray waits 5 s for a control store that is gone."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader has had enough, such as `head`; Python would complain when it closes standard output.
+        # The reader of the output, such as `head`, has closed it; Python would complain when it closes standard output.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
@@ -75,22 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     tail.add_argument("topic", metavar="TOPIC")
     tail.add_argument("--epochs", action="store_true", help="print whole epochs only, each once it is complete")
     tail.add_argument("--json", action="store_true", help='print JSON: {"time": ..., "record": ...}')
-    tail.add_argument(
-        "--where",
-        metavar="CONDITION",
-        type=_condition,
-        action="append",
-        default=[],
-        help="print records that meet this, as n>1, city==Oslo, or record>1; several times: that meet all",
-    )
-    tail.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=float,
-        default=10.0,
-        help="how long to wait until the topic exists (default: 10)",
-    )
+    _add_where(tail, "print records that meet this, as n>1, city==Oslo, or record>1; several times: that meet all")
     tail.set_defaults(command=_tail)
+    again = commands.add_parser("resend", help="send the records of dead letters again, to an inbox of a job")
+    resend.add_options(again)
+    _add_where(again, "send letters that meet this, as error==ValueError or where==parse; several times: that meet all")
+    again.set_defaults(command=lambda options: resend.resend(options, _filter(options), _say))
     watching = commands.add_parser("top", help="watch jobs live: workers, operators, topics, and what holds them back")
     terminal.add_options(watching)
     watching.set_defaults(command=_top)
@@ -104,6 +95,21 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--namespace", help="Ray namespace of the topics (default: RAY_NAMESPACE, or tidewheel)")
     _add_snapshots(commands.add_parser("snapshots", help="list, describe or delete the snapshots in a folder"))
     return parser
+
+
+def _add_where(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--where", metavar="CONDITION", type=_condition, action="append", default=[], help=what)
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        default=10.0,
+        help="how long to wait until the topic exists (default: 10)",
+    )
+
+
+def _filter(options: argparse.Namespace) -> RecordFilter | None:
+    return RecordFilter(tuple(options.where)) if options.where else None
 
 
 def _add_snapshots(parser: argparse.ArgumentParser) -> None:
@@ -176,8 +182,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _tail(options: argparse.Namespace) -> None:
-    where = RecordFilter(tuple(options.where)) if options.where else None
-    with tw.subscribe(options.topic, timeout_s=options.timeout, where=where) as topic:
+    with tw.subscribe(options.topic, timeout_s=options.timeout, where=_filter(options)) as topic:
         for time, record in _records(topic, whole=options.epochs):
             if options.json:
                 print(msgspec.json.encode({"time": time, "record": record}, enc_hook=str).decode(), flush=True)

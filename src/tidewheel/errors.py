@@ -23,7 +23,7 @@ _WHERE: Final = {
     "tidewheel.runtime.errors": ("ConfigError", "SnapshotError", "TokenError", "WouldBlock"),
     "tidewheel.storage.stored_files": ("FileChanged",),
 }
-"""The names of each module, as type checkers find them above."""
+"""The names of each module, which must agree with the imports for type checkers above."""
 
 if not TYPE_CHECKING:
     __all__, __getattr__, __dir__ = public_names(__name__, _WHERE)

@@ -1,6 +1,6 @@
-"""Modules whose public names are loaded when a program first asks for them.
+"""Modules whose public names are loaded when a program first uses them.
 
-So a program that describes a dataflow does not load the engines, and one that subscribes does not load operators.
+So a program that describes a dataflow does not load the engines, and a program that subscribes does not load operators.
 """
 
 import sys
@@ -15,7 +15,7 @@ def public_names(
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a module.
 
     Args:
-        module: its name.
+        module: the name of the module.
         where: for each module, the public names that are defined there.
         submodules: the submodules to load in the same way.
     """

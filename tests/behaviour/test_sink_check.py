@@ -71,7 +71,8 @@ class FilesOfRecords(EpochFolders):
         return super().prepare(epoch, [records])
 
 
-def test_the_sink_of_files_in_a_store_passes(bucket: str) -> None:
+@pytest.mark.parametrize("epochs", [[[3]], pytest.param([[3], [4]], marks=pytest.mark.long)], ids=["one", "two"])
+def test_the_sink_of_files_in_a_store_passes(bucket: str, epochs: list[list[int]]) -> None:
     """It is what `write_files` uses for a URL: files under new names, and a manifest that is put if absent."""
 
     class Manifests(EpochObjects):
@@ -91,7 +92,7 @@ def test_the_sink_of_files_in_a_store_passes(bucket: str) -> None:
                 found.setdefault(epoch, []).extend(map(json.loads, reader.read().split()))
         return found
 
-    check_sink(lambda folder: Manifests(url(folder), FileFormat("jsonl")), read_files, [[3], [4]])
+    check_sink(lambda folder: Manifests(url(folder), FileFormat("jsonl")), read_files, epochs)
 
 
 def test_the_sink_of_spark_tables_passes() -> None:

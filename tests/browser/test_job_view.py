@@ -75,6 +75,20 @@ def test_a_rate_that_changes(page: Page, jobs: HandJobs) -> None:
     expect(page.locator("[data-operator='2'] .rate")).to_have_text("2.2k/s")
 
 
+def test_sources_and_sinks(page: Page, jobs: HandJobs) -> None:
+    """How far a source is behind, in its units, and what a sink has committed."""
+    source = {"operator": "0", "partitions": 3, "records": 0, "lag_records": 1200, "lag_bytes": 5000}
+    sink = {"operator": "7", "records": 0, "epochs": 7, "waiting": 2, "committed": BEGAN_AT - 2}
+    changes = {"sources": {"tides": source}, "sinks": {"high": sink}}
+    put(jobs, 3, changes)
+    changes["sources"]["tides"]["records"] = 40
+    put(jobs, 4, changes)
+    expect(page.locator("[data-source='tides'] td")).to_have_text(
+        ["tides", "3", "40/s", "1.2k records · 5 kB"], timeout=SOON_MS
+    )
+    expect(page.locator("[data-sink='high'] td")).to_have_text(["high", "0/s", "7", "2", "6 s ago"])
+
+
 @pytest.mark.parametrize("state", ["complete", "failed"])
 def test_after_the_end_nothing_runs(page: Page, jobs: HandJobs, state: str) -> None:
     """No worker, no input, and no rate is said to go on."""

@@ -19,6 +19,15 @@ def test_{number}():
         raise AssertionError("the first try")
 """
 BROKEN = "def test_broken():\n    assert 1 == 2\n"
+SEEDED = """
+import sys
+from pathlib import Path
+
+def test_{number}():
+    chosen_again = Path("tried").exists() and "--hypothesis-seed=7" not in sys.argv
+    Path("tried").touch()
+    assert chosen_again, "repeat it with --hypothesis-seed=7"
+"""
 UNREADABLE = "def test_(:\n"
 
 
@@ -54,8 +63,8 @@ def test_a_test_that_passes_alone_is_flaky(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "sources",
-    [[FLAKY, BROKEN], [UNREADABLE], [FLAKY] * 6],
-    ids=["one that fails again", "one that cannot be read", "more than five"],
+    [[FLAKY, BROKEN], [SEEDED], [UNREADABLE], [FLAKY] * 6],
+    ids=["one that fails again", "one that fails with its seed", "one that cannot be read", "more than five"],
 )
 def test_a_defect_fails_the_run(tmp_path: Path, sources: list[str]) -> None:
     """No test is called flaky then."""

@@ -70,6 +70,11 @@ def written(url: str) -> Totals:
     return found
 
 
+def epochs_in(url: str) -> int:
+    """Return how many epochs readers of the output see."""
+    return len({file.path.split("/")[-2] for file in FileFinder("out", f"{url}/out", OSError).find()})
+
+
 def add_rows(totals: Counter[int], rows: list[dict[str, int]]) -> None:
     for row in rows:
         totals[row["account"]] += row["cents"]

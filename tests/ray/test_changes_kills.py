@@ -6,7 +6,6 @@ For other kills, or to repeat those of a run (both figures are in a failure)::
 """
 
 import os
-import secrets
 import threading
 import time
 from collections import deque
@@ -22,6 +21,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.connectors.postgres_fixtures import database, postgres
 from tests.kit.connectors.postgres_server import drop_slots, execute
+from tests.kit.seeds import seed_of
 from tests.ray.pipeline import say
 from tests.ray.worker_killer import WorkerKiller
 from tests.waiting import eventually
@@ -31,7 +31,7 @@ __all__ = ["database", "postgres"]
 
 pytestmark = [pytest.mark.ray]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 DEADLINE_S = 120.0
 _CHANGES_AT_ONCE = 40
 _LONGEST_HELD_S = 60.0

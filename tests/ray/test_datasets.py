@@ -302,7 +302,10 @@ def half_read(flow: tw.Dataflow, folder: Path, engine: Any = "local") -> None:
         job.stop()
 
 
-@pytest.mark.parametrize(("engine", "workers"), [("ray", 3), ("local", 2), ("local", 1)])
+@pytest.mark.parametrize(
+    ("engine", "workers"),
+    [pytest.param("ray", 3, marks=pytest.mark.long), pytest.param("local", 2, marks=pytest.mark.long), ("local", 1)],
+)
 def test_another_process_goes_on_from_a_snapshot(data: Any, tmp_path: Path, engine: str, workers: int) -> None:
     """It computes the dataset again, and each row comes once, also with another number of workers."""
     half_read(reading(numbered(data, tmp_path / "gate")), tmp_path / "s", engine)

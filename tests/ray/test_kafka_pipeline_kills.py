@@ -6,7 +6,6 @@ The dataflow is that of `examples/connectors/linked_accounts.py`. For other kill
 """
 
 import os
-import secrets
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from examples.connectors.linked_accounts import TABLE, link
 from tests.kit.connectors.postgres_fixtures import database, postgres
 from tests.kit.connectors.postgres_server import PostgresServer, execute
 from tests.kit.kafka.mock_cluster import MockCluster
+from tests.kit.seeds import seed_of
 from tests.ray.pipeline import say
 from tests.ray.worker_killer import WorkerKiller
 from tests.waiting import eventually
@@ -29,7 +29,7 @@ __all__ = ["database", "postgres"]
 
 pytestmark = [pytest.mark.ray]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 30)
 DEADLINE_S = 120.0
 _ACCOUNTS = 3_000

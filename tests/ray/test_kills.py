@@ -10,7 +10,6 @@ import itertools
 import logging
 import os
 import random
-import secrets
 import signal
 import threading
 import time
@@ -22,6 +21,7 @@ import psutil
 import pytest
 
 import tidewheel as tw
+from tests.kit.seeds import seed_of
 from tests.ray.driver_process import DriverProcess
 from tests.ray.driver_program import WORKERS, halving, send_epochs
 from tests.ray.leftovers import Members, hosts, nothing_left
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 Victim: TypeAlias = Literal["worker", "publisher", "driver"]
 Stage: TypeAlias = Literal["deploying", "running", "stopping"]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 COUNT = int(os.environ.get("TIDEWHEEL_KILLS") or 6)
 ENDS_WITHIN_S = 10.0
 COMES_UP_WITHIN_S = 60.0

@@ -7,19 +7,19 @@ a run (both figures are in what a failure says)::
 """
 
 import os
-import secrets
 from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.kit.seeds import seed_of
 from tests.ray.pipeline import Pipeline, say
 from tests.ray.pipeline_program import epochs_in_database, in_database
 
 pytestmark = [pytest.mark.ray]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 1)
 
 

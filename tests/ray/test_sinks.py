@@ -6,7 +6,6 @@ For other kills, or to repeat those of a run (both figures are in what a failure
 """
 
 import os
-import secrets
 import threading
 from pathlib import Path
 from random import Random
@@ -16,6 +15,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.operators.sinks import Table
+from tests.kit.seeds import seed_of
 from tests.links.link_kind import Task
 from tests.ray.leftovers import nothing_left
 from tests.ray.stored_flow import DEADLINE_S, Feed, counted, describe, undisturbed
@@ -26,7 +26,7 @@ from tidewheel.runtime.engines import recovery
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 40)
 
 

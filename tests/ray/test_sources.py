@@ -1,7 +1,5 @@
 """A source of a table that deletes what is saved, on Ray: each row is stored once while workers are killed."""
 
-import os
-import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,6 +11,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.operators.sinks import Table, read_table
+from tests.kit.seeds import seed_of
 from tests.links.link_kind import Task
 from tests.ray.leftovers import nothing_left
 from tests.ray.worker_killer import WorkerKiller
@@ -23,7 +22,7 @@ from tidewheel.runtime.engines import recovery
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 120.0
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 
 
 class Messages(tw.Source[int]):

@@ -9,7 +9,6 @@ To repeat a run (the seed is in what a failure says), and to kill more often tha
 
 import os
 import random
-import secrets
 import signal
 import subprocess
 import sys
@@ -17,13 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.seeds import seed_of
 from tests.ray.topics.durable_program import lines
 from tests.spark.feed_kill_program import TOPIC
 from tests.spark.micro_batches import add_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 1)
 FILES = 2 + KILLS
 DEADLINE_S = 120.0

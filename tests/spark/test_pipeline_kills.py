@@ -7,7 +7,6 @@ failure says)::
 """
 
 import os
-import secrets
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -15,13 +14,14 @@ from typing import Literal
 
 import pytest
 
+from tests.kit.seeds import seed_of
 from tests.ray.pipeline import Pipeline, say
 from tests.ray.pipeline_program import epochs_in_database, in_database
 from tests.spark.pipeline_table_program import in_table, stored_batches
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 40)
 KILLS_IN_A_RUN = 5
 

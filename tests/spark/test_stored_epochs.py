@@ -6,7 +6,6 @@ For other kills, or to repeat those of a run (both figures are in what a failure
 """
 
 import os
-import secrets
 import threading
 from collections import Counter
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.seeds import seed_of
 from tests.links.link_kind import Task
 from tests.ray.stored_flow import DEADLINE_S, Feed, results, undisturbed
 from tests.ray.worker_killer import WorkerKiller
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.usefixtures("ray_cluster")]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 40)
 TOPIC = "stored epochs"
 

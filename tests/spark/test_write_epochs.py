@@ -2,7 +2,6 @@
 
 import os
 import random
-import secrets
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 from pyarrow import parquet
 
 import tidewheel as tw
+from tests.kit.seeds import seed_of
 from tests.ray.leftovers import own_traces
 from tests.waiting import eventually
 from tidewheel.spark_bridge import BridgeError, write_epochs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("ray_cluster")]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 2)
 DEADLINE_S = 90.0
 SAY = f"repeat with TIDEWHEEL_KILLS={KILLS} TIDEWHEEL_KILLS_SEED={SEED}"

@@ -7,7 +7,7 @@ import { Graph } from "./graph.js";
 import { changedKeys, merge } from "./merge.js";
 import { OperatorTable } from "./operator_table.js";
 import { Facts, State } from "./parts.js";
-import { Inputs, Log, Loops, Outputs, Snapshots, Topics, Workers } from "./tables.js";
+import { Inputs, Log, Loops, Outputs, Sinks, Snapshots, Sources, Topics, Workers } from "./tables.js";
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 
 /** A brief view has no tables but that of frontiers. */
@@ -92,6 +92,8 @@ function More({ document }) {
   return html`
     <div class="more">
       <${Inputs} document=${document} />
+      <${Sources} document=${document} />
+      <${Sinks} document=${document} />
       <${Loops} document=${document} />
       <${Snapshots} document=${document} />
     </div>

@@ -136,6 +136,45 @@ export function Inputs({ document }) {
   `;
 }
 
+export function Sources({ document }) {
+  const sources = Object.entries(document.sources ?? {});
+  if (!sources.length) return null;
+  return html`
+    <${Card} title="Sources" note="how far they are behind">
+      <${Grid} label="Sources" heads=${["Source", "#Partitions", "#Records", "#Behind"]}>
+        ${sources.map(([name, source]) => html`
+          <tr key=${name} data-source=${name} data-lag=${source.lag_records}>
+            <td>${name}</td>
+            <td class="n">${count(source.partitions)}</td>
+            <td class="n">${rate(document.live.sources?.[name]?.records)}</td>
+            <td class="n">${behind(source)}</td>
+          </tr>
+        `)}
+      </${Grid}>
+    </${Card}>
+  `;
+}
+
+export function Sinks({ document }) {
+  const sinks = Object.entries(document.sinks ?? {});
+  if (!sinks.length) return null;
+  return html`
+    <${Card} title="Sinks" note="what they have committed">
+      <${Grid} label="Sinks" heads=${["Sink", "#Records", "#Epochs", "#Waiting", "Last commit"]}>
+        ${sinks.map(([name, sink]) => html`
+          <tr key=${name} data-sink=${name} data-waiting=${sink.waiting}>
+            <td>${name}</td>
+            <td class="n">${rate(document.live.sinks?.[name]?.records)}</td>
+            <td class="n">${count(sink.epochs)}</td>
+            <td class="n">${count(sink.waiting)}</td>
+            <td>${ago(document.at, sink.committed)}</td>
+          </tr>
+        `)}
+      </${Grid}>
+    </${Card}>
+  `;
+}
+
 export function Snapshots({ document }) {
   const { snapshots } = document;
   if (!snapshots) return null;
@@ -175,6 +214,16 @@ export function Log({ document }) {
 
 export function ago(now, at) {
   return at === undefined ? "–" : `${seconds(Math.max(0, now - at))} ago`;
+}
+
+/** The lag of a source, in the units that it can tell, such as "12k records · 3 s". */
+function behind({ lag_records: records, lag_bytes: size, lag_seconds: late }) {
+  const parts = [
+    records !== undefined && (records === 1 ? "1 record" : `${count(records)} records`),
+    size !== undefined && bytes(size),
+    late !== undefined && seconds(late),
+  ];
+  return parts.filter(Boolean).join(" · ") || "–";
 }
 
 function most(parts, name) {

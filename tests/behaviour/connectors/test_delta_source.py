@@ -1,7 +1,5 @@
 """A source of Delta Lake has each version as an epoch, over crashes, and refuses what it cannot say."""
 
-import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
@@ -18,6 +16,7 @@ from deltalake.schema import PrimitiveType
 
 import tidewheel as tw
 from tests.kit.messages import raises
+from tests.kit.seeds import seed_of
 from tests.waiting import eventually
 from tidewheel.connectors.delta import DeltaError, DeltaSink, DeltaSource
 from tidewheel.operators.sources.contract import Fetched, Pause
@@ -25,7 +24,7 @@ from tidewheel.progress import GraphError
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.testing import check_source
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 FEED = {"delta.enableChangeDataFeed": "true"}
 
 

@@ -1,7 +1,5 @@
 """A source of Iceberg has each snapshot as an epoch, over crashes, and refuses what it cannot say."""
 
-import os
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -17,6 +15,7 @@ from pyiceberg.types import LongType
 import tidewheel as tw
 from tests.kit.connectors.iceberg_catalog import NAME, make_table, opened, rows_in, settings, table_in
 from tests.kit.messages import raises
+from tests.kit.seeds import seed_of
 from tests.waiting import eventually
 from tidewheel.connectors.iceberg import IcebergError, IcebergSink, IcebergSource
 from tidewheel.operators.sources.contract import Pause
@@ -24,7 +23,7 @@ from tidewheel.progress import GraphError
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.testing import check_source
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 TIDES = pa.schema([("hour", pa.int32()), ("tide", pa.large_string())])
 
 

@@ -279,9 +279,13 @@ def test_saved_places_move_the_slot(tides: str, monkeypatch: pytest.MonkeyPatch)
     with opened(changes(tides)) as reading:
         reading.read_until(lambda: reading.records)
         early = reading.place
+        before = reading.source.behind("slot", early)
         end = lsn_of(
             execute(tides, "CREATE TABLE apart AS SELECT generate_series(1, 9)", "SELECT pg_current_wal_lsn()")[0][0]
         )
+        behind = reading.source.behind("slot", early)
+        assert before is not None and behind is not None  # noqa: PT018
+        assert 0 <= before["bytes"] < behind["bytes"]
         reading.read_until(lambda: reading.place.lsn > end)
         assert len(reading.records) == 2
 
@@ -294,6 +298,42 @@ def test_saved_places_move_the_slot(tides: str, monkeypatch: pytest.MonkeyPatch)
         moved = execute(tides, query)
         reading.source.saved("slot", early)
         assert execute(tides, query) == moved
+
+
+def test_the_log_behind_an_idle_table_is_soon_let_go(
+    tides: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not others write: by heartbeats and snapshots, the slot passes each place of the log within seconds.
+
+    With the usual intervals of 10 s that takes less than a minute, as the long form of `test_changes_kills.py` shows.
+    """
+    monkeypatch.setattr(postgres_changes, "_MOVES_EVERY_S", 0.05)
+    monkeypatch.setattr(postgres_changes, "_BEATS_EVERY_S", 0.05)
+    source = changes(tides)
+    (slot,) = source.partitions()
+    flow = tw.Dataflow("idle")
+    flow.source("tides", source).probe("read").capture("tides")
+
+    def confirmed() -> int:
+        query = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot}'"
+        found = execute(tides, query)
+        return lsn_of(found[0][0]) if found and found[0][0] else 0
+
+    with tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=0.05)) as job:
+
+        def runs_until(condition: Callable[[], bool]) -> None:
+            until_s = time.monotonic() + _TIMEOUT_S
+            while not condition():
+                job.run_round()  # type: ignore[attr-defined]
+                assert time.monotonic() < until_s, "the slot does not move"
+
+        runs_until(lambda: job.probe("read").has_completed(0))
+        for writes in (False, True, False, True):
+            if writes:
+                execute(tides, "SELECT pg_logical_emit_message(false, 'others', repeat('x', 100000))")
+            [(end,)] = execute(tides, "SELECT pg_current_wal_insert_lsn()")
+            runs_until(lambda end=end: confirmed() > lsn_of(end))  # type: ignore[misc]
+        job.stop()
 
 
 def test_a_slot_has_one_reader(tides: str, monkeypatch: pytest.MonkeyPatch) -> None:

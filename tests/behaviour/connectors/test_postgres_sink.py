@@ -145,6 +145,63 @@ def test_a_record_that_does_not_fit_is_refused(database: str, record: Any) -> No
     assert sink.last_committed() is None
 
 
+TOWNS = (
+    "CREATE TABLE tides (hour int PRIMARY KEY CHECK (hour < 24), town varchar(5) NOT NULL, "
+    "height float NOT NULL DEFAULT 1, twice int GENERATED ALWAYS AS (2 * hour) STORED)"
+)
+GOOD: list[Any] = [{"hour": 4, "town": "Brest"}, {"hour": 5, "town": "Dover"}]
+BAD: list[Any] = [
+    {"hour": 6, "town": "Ostend"},
+    {"hour": 30, "town": "Brest"},
+    {"hour": 7, "town": None},
+    {"hour": "seven", "town": "Brest"},
+    {"hour": 2**40, "town": "Brest"},
+    {"hour": 8, "town": "a\0"},
+    {"hour": 9, "town": object()},
+    {"hour": 9, "city": "Brest"},
+    (1,),
+    17,
+]
+
+
+@pytest.mark.parametrize("key", [None, "hour"])
+def test_records_that_do_not_fit_are_found(database: str, key: str | None) -> None:
+    """By the server: types, lengths, nulls and checks; other columns have values of their own. Nothing is stored."""
+    execute(database, TOWNS)
+    sink = PostgresSink(database, "tides", key=key)
+    assert sink.refused(GOOD) == {}
+    records = [*GOOD, *BAD, *GOOD]
+    assert sorted(sink.refused(records)) == list(range(2, 2 + len(BAD)))
+    table = pa.table({"hour": [4, 30, 5], "town": ["Brest", "Brest", "Ostend"]})
+    assert sorted(sink.refused(table)) == [1, 2]
+    assert stored(database) == []
+
+
+def test_a_table_that_is_away_is_no_fault_of_a_record(database: str) -> None:
+    """No record is set aside for it."""
+    execute(database, TOWNS)
+    sink = PostgresSink(database, "tides")
+    assert sink.refused(GOOD) == {}
+    execute(database, "DROP TABLE tides")
+    with raises(PostgresError):
+        sink.refused(GOOD)
+
+
+def test_a_dataflow_sets_aside_what_does_not_fit(database: str) -> None:
+    """And stores the rest of the epoch."""
+    execute(database, TOWNS)
+    flow = tw.Dataflow("tides")
+    letters = flow.dead_letters()
+    tides = flow.source("tides", tw.RecordSource([*GOOD, *BAD[:2]], batch_size=10))
+    tides.sink(PostgresSink(database, "tides"), dead_letters=letters)
+    letters.map(lambda letter: (letter.error, letter.record["hour"])).capture("letters")
+    with tw.run(flow, engine="local") as job:
+        job.wait(timeout_s=30)
+        found = sorted(letter for captured in job.captured("letters") for letter in captured.batch)
+    assert found == [("CheckViolation", 30), ("StringDataRightTruncation", 6)]
+    assert [row[:2] for row in stored(database)] == [(4, "Brest"), (5, "Dover")]
+
+
 def test_records_of_one_key_from_two_workers_are_refused(database: str) -> None:
     """Which was last is not known."""
     execute(database, TIDES)

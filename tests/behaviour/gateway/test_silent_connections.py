@@ -118,7 +118,7 @@ class Flood:
     [
         ("url", b""),
         pytest.param("url", b"GET /topics HTTP/1.1\r\nHost: ", marks=pytest.mark.long),
-        ("flight_url", b""),
+        pytest.param("flight_url", b"", marks=pytest.mark.long),
         pytest.param("flight_url", b"PRI * HTTP/2.0\r\n", marks=pytest.mark.long),
         ("flight_url", b"GET /topics HTTP/1.1\r\nHost: localhost\r\n\r\n"),
     ],

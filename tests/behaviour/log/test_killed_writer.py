@@ -11,9 +11,9 @@ import pytest
 
 from tests.kit.log.faulty_files import ScopedLog
 from tests.kit.log.writing_processes import IDENTITY, KEPT_TICKS, entry
+from tests.kit.seeds import seed_of
 from tidewheel.pubsub.log.segmented_log import Log
 
-KILLS = 100
 MOST_ACKNOWLEDGED = 12
 
 
@@ -37,10 +37,11 @@ def kill_one(process: "subprocess.Popen[str]", after: int) -> int:
     return max([*acknowledged, -1])
 
 
+@pytest.mark.parametrize("kills", [25, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["disk", "memory"])
-def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kind: str) -> None:
+def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kind: str, kills: int) -> None:
     """After each of them every tick up to the last that was acknowledged is there, byte for byte, and no gap behind."""
-    seed = random.SystemRandom().randrange(1 << 32)
+    seed = seed_of("TIDEWHEEL_KILLS_SEED")
     choices = random.Random(seed)
     program = Path(__file__).parents[2] / "kit" / "log" / "writing_processes.py"
     with subprocess.Popen(
@@ -48,7 +49,7 @@ def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kind
     ) as process:
         last_tick = -1
         written_over = with_area = 0
-        for _ in range(KILLS):
+        for _ in range(kills):
             acknowledged = kill_one(process, choices.randrange(MOST_ACKNOWLEDGED))
             with ScopedLog(tmp_path, IDENTITY) as log:
                 last_tick = log.last_tick
@@ -57,9 +58,9 @@ def test_a_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kind
                 written_over += log._segments[-1].spare_bytes > 0
                 with_area += log._segments[-1].area_bytes > 0
     assert process.returncode == 0
-    assert last_tick > KILLS
-    assert written_over > KILLS / 10
-    assert (with_area > KILLS / 20) == (kind == "memory")
+    assert last_tick > kills
+    assert written_over > kills / 10
+    assert (with_area > kills / 20) == (kind == "memory")
 
 
 def check(log: Log) -> int:

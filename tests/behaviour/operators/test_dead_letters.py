@@ -63,6 +63,19 @@ def windows(stream: tw.Stream[Any], **options: Any) -> tw.Stream[Any]:
     return made.results
 
 
+def nothing_of(stream: tw.Stream[Any]) -> tw.Stream[Any]:
+    return stream.filter(lambda _: False, name="nothing")
+
+
+def intervals(stream: tw.Stream[Any], on: Any, at: Any, other_at: Any, **options: Any) -> tw.Stream[Any]:
+    made = stream.interval_join(
+        stream, on, number_of, at=at, other_at=other_at, within=(-1000, 1000), lateness=1000, **options
+    )
+    made.late.ignore()
+    made.other_late.ignore()
+    return made.results
+
+
 USES: dict[str, Describe] = {
     "map": lambda stream, **options: stream.map(good, **options),
     "flat_map": lambda stream, **options: stream.flat_map(lambda one: (good(one) for _ in range(2)), **options),
@@ -113,6 +126,15 @@ USES: dict[str, Describe] = {
         **options,
     ),
     "window": windows,
+    "join": lambda stream, **options: stream.join(stream, good, number_of, **options),
+    "join, other": lambda stream, **options: stream.join(stream, number_of, good, **options),
+    "join_across_epochs": lambda stream, **options: stream.join_across_epochs(stream, good, number_of, **options),
+    "cogroup": lambda stream, **options: stream.cogroup(nothing_of(stream), good, **options).map(
+        lambda group: (group[0], sorted(map(number_of, group[1])))
+    ),
+    "interval_join": lambda stream, **options: intervals(stream, good, number_of, number_of, **options),
+    "interval_join, at": lambda stream, **options: intervals(stream, number_of, good, number_of, **options),
+    "interval_join, other_at": lambda stream, **options: intervals(stream, number_of, number_of, good, **options),
 }
 """Uses of each operator that takes dead letters, whose function raises at multiples of five."""
 

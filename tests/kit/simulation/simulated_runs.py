@@ -1,9 +1,10 @@
 """The simulations of one test run: how many, from which seed, in equal chunks."""
 
 import os
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from tests.kit.seeds import seed_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,11 @@ class SimulatedRuns:
             name: of the simulations: ``TIDEWHEEL_{name}S`` has their number, ``TIDEWHEEL_{name}_SEED`` the first seed.
             runs: their number by default.
             chunks: how many tests share them.
-            seed: the first seed by default; None takes another one in every run.
+            seed: the first seed by default; None takes one that follows from the seed of the run.
         """
-        first = secrets.randbits(40) if seed is None else seed
-        return cls(
-            int(os.environ.get(f"TIDEWHEEL_{name}S", runs)),
-            int(os.environ.get(f"TIDEWHEEL_{name}_SEED", first)),
-            chunks,
-        )
+        variable = f"TIDEWHEEL_{name}_SEED"
+        first = seed_of(variable, bits=40) if seed is None else int(os.environ.get(variable, seed))
+        return cls(int(os.environ.get(f"TIDEWHEEL_{name}S", runs)), first, chunks)
 
     def check(self, chunk: int, report_on: Callable[[range], str | None]) -> None:
         """Assert that the simulations of one chunk pass, and print the first seed for pytest to show otherwise."""

@@ -48,6 +48,8 @@ _DOCUMENT: Mapping[str, Any] = {
     "inputs": {
         "numbers": {"batches": 4, "records": 90, "bytes": 720, "seconds_waited": 1.5, "is_open": True, "epoch": "4"}
     },
+    "sources": {"tides": {"operator": "0", "partitions": 3, "records": 40, "lag_records": 7, "lag_seconds": 0.5}},
+    "sinks": {"high": {"operator": "5", "records": 30, "epochs": 3, "waiting": 2, "committed": AT - 5}},
     "loops": {"loop": {"rounds": {"2": 5, "3": 1}, "epochs": 60, "ended": {"4": 2, "10": 1}, "taken": 18}},
     "workers": {
         "0": {"steps": 100, "pid": 7, "node": "a", "state": "running", "rss": 1 << 20, "cpu_seconds": 2.5, "leaks": 0},

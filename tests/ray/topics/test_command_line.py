@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tidewheel as tw
+from tidewheel.__main__ import main
 
 pytestmark = pytest.mark.ray
 
@@ -73,3 +76,42 @@ def test_a_namespace_has_topics_of_its_own(ray_cluster: str) -> None:
     assert there.returncode == 0
     assert "numbers of a namespace" not in there.stdout
     assert "namespace 'other'" in there.stderr
+
+
+def test_letters_of_a_log_are_sent_again_once(
+    ray_cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log keeps them for the subscription of the command, until a snapshot of the job has their records."""
+
+    def refuse(order: tuple[int, str]) -> tuple[int, str]:
+        if order[1] == "bad":
+            raise ValueError("bad")
+        return order
+
+    def resend(*more: str) -> list[str]:
+        capsys.readouterr()
+        assert main(["resend", "bad orders on ray", "orders on ray", "again", "--idle", "1", *more]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    flow = tw.Dataflow("orders on ray")
+    letters = flow.dead_letters()
+    flow.inbox("orders").map(refuse, dead_letters=letters).ignore()
+    letters.publish("bad orders on ray", log=tw.Log(tmp_path / "log"))
+    flow.inbox("again").publish("orders again", wait_for=1)
+    with tw.run(flow, workers=2, snapshots=tw.Snapshots(tmp_path / "snapshots", every_s=0.5)) as job:
+        with tw.subscribe("orders again") as received:
+            assert resend()[-1].startswith("0 letters sent")  # from now on the log keeps letters
+            job_by_name = tw.job(job.name).input("orders")
+            for number in range(4):
+                job_by_name.send([(number, "bad"), (number, "good")])
+            assert resend("--dry-run")[-1].startswith("4 letters would be sent")
+            lines = resend()
+            assert lines[-1].startswith("4 letters sent")
+            assert resend()[-1].startswith("0 letters sent")
+            found: list[Any] = []
+            for epoch in received.epochs(timeout_s=_DEADLINE_S):
+                found += epoch.records
+                if len(found) >= 4:
+                    break
+        job.stop()
+    assert sorted(found) == [(number, "bad") for number in range(4)]

@@ -9,7 +9,6 @@ a failure says)::
 import json
 import os
 import random
-import secrets
 import signal
 import subprocess
 import sys
@@ -24,12 +23,13 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.seeds import seed_of
 from tests.ray.topics.durable_program import lines
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.long]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 RUNS = int(os.environ.get("TIDEWHEEL_KILLS") or 3)
 EPOCHS = 60
 EVERY_S = 0.05

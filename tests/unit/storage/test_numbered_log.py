@@ -1,11 +1,11 @@
 """A claimed log: each number belongs to one writer, whatever the store answers."""
 
 import random
-import secrets
 from collections.abc import Sequence
 
 import pytest
 
+from tests.kit.seeds import seed_of
 from tidewheel.storage.folder_calls import Call, Calls, Get, PutNew, Remove, Sizes, run
 from tidewheel.storage.numbered_log import NumberedLog, Put
 
@@ -102,7 +102,7 @@ def test_calls_are_carried_out_in_order() -> None:
 
 def test_writers_under_a_seed_agree_on_one_line() -> None:
     """Stopped between any two calls, with answers that are lost, each number has one owner that knows it, or none."""
-    seed = secrets.randbits(32)
+    seed = seed_of("TIDEWHEEL_LOG_SEED")
     chosen = random.Random(seed)
     for _ in range(300):
         store, won = Store(), dict[int, str]()

@@ -58,10 +58,13 @@ def commit(sink: KafkaSink, epoch: int, *values: Any) -> None:
     sink.commit(epoch, [sink.prepare(epoch, [KafkaRecord(value, key=b"k") for value in values])])
 
 
-@pytest.mark.parametrize("transactions", [True, False], ids=["transactions", "idempotent"])
-def test_it_keeps_the_contract_of_sinks(broker: Broker, transactions: bool) -> None:
+@pytest.mark.parametrize(
+    ("transactions", "numbers"),
+    [(True, [2]), pytest.param(True, [2, 0, 2], marks=pytest.mark.long), (False, [2])],
+    ids=["transactions", "transactions of three epochs", "idempotent"],
+)
+def test_it_keeps_the_contract_of_sinks(broker: Broker, transactions: bool, numbers: list[int]) -> None:
     """Crashes before and after each call; without transactions a crash within a call may double an epoch."""
-    numbers = [2, 0, 2] if transactions else [2]
     epochs = [[KafkaRecord([epoch, n], key=b"%d" % n) for n in range(number)] for epoch, number in enumerate(numbers)]
 
     def topic_of(folder: Path) -> str:
@@ -207,6 +210,49 @@ def test_wrong_credentials_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_record_of_no_such_format_is_shown(record: Any) -> None:
     with raises(KafkaError):
         KafkaSink("broker:9092", "tides", name="tides", value=Json()).prepare(3, [record])
+
+
+def test_records_of_no_such_format_are_refused() -> None:
+    """By their place; others are not looked at again."""
+    sink = KafkaSink("broker:9092", "tides", name="tides", value=Json())
+    records = [KafkaRecord(1), "tide", KafkaRecord(2), KafkaRecord(1j), KafkaRecord(3, key="text")]
+    refused = sink.refused(records)
+    assert sorted(refused) == [1, 3, 4]
+    assert all(isinstance(error, KafkaError) for error in refused.values())
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        KafkaRecord(b""),
+        KafkaRecord(None, key=b"Brest"),
+        KafkaRecord(b"", headers=(("hour", b"4"), ("é", b""))),
+        KafkaRecord(b"", key=b"k" * 300, headers=(("n" * 64, b"v" * 64), ("none", None))),  # type: ignore[arg-type]
+    ],
+    ids=["value", "key", "headers", "long headers"],
+)
+def test_a_record_that_the_client_would_not_send_is_refused(record: KafkaRecord) -> None:
+    """The limit is that of the client, to the byte: another release of it may count otherwise."""
+    config = {"message.max.bytes": 2000}
+    sink = KafkaSink("127.0.0.1:1", "tides", name="tides", config=config)
+    producer = confluent_kafka.Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, **config})
+
+    def sends(value: bytes) -> bool:
+        try:
+            producer.produce("tides", value, record.key, headers=list(record.headers))
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].name() != "MSG_SIZE_TOO_LARGE":
+                raise
+            return False
+        return True
+
+    sizes = range(1400, 2000)
+    most = next(size for size in sizes if not sends(b"v" * (size + 1)))
+    for size in (most, most + 1):
+        value = b"v" * size
+        is_refused = bool(sink.refused([KafkaRecord(value, record.key, record.headers)]))
+        assert is_refused == (size > most)
+    producer.purge()
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,18 @@ def test_a_bounded_read_ends_where_the_topic_ended(cluster: MockCluster) -> None
     assert [values for values, _ in read(bounded(cluster), "tides/0", (10, 12))] == [[b"10", b"11"]]
 
 
+def test_it_asks_the_brokers_how_far_it_is_behind(cluster: MockCluster) -> None:
+    """With the client itself, while another one reads; what comes meanwhile counts, and after an end it begins anew."""
+    cluster.send("tides", [(b"1", None), (b"2", None)])
+    source = KafkaSource(cluster.servers, "tides", start={"tides/0": 1})
+    assert source.behind("tides/0", None) == {"records": 1}
+    cluster.send("tides", [(b"3", None)])
+    assert source.behind("tides/0", (1, None)) == {"records": 2}
+    source.close()
+    assert source.behind("tides/0", (3, None)) == {"records": 0}
+    source.close()
+
+
 def test_it_keeps_the_contract_of_sources() -> None:
     """Crashes, errors and delays at each call; each run has a cluster of its own."""
     clusters: list[MockCluster] = []
@@ -277,8 +289,11 @@ def test_an_unknown_property_is_an_error(cluster: MockCluster) -> None:
         {"since": datetime.now(UTC).replace(tzinfo=None)},
         {"config": {"sasl.password": "correct-horse"}},
         {"config": {"group.id": "tides"}},
+        {"start": {"tide/0": 1}},
+        {"start": {"tides": 1}},
+        {"start": {"tides/0": -1}},
     ],
-    ids=["servers", "topics", "since", "password", "group"],
+    ids=["servers", "topics", "since", "password", "group", "topic", "number", "offset"],
 )
 def test_wrong_arguments_are_refused(given: dict[str, Any]) -> None:
     if given.get("since"):

@@ -8,9 +8,11 @@ import confluent_kafka
 import pytest
 
 import tidewheel as tw
+from tests.kit.connectors.files_by_name import ByBaseName
 from tests.kit.kafka.fake_kafka import FakeConsumer, FakeKafka
 from tests.kit.kafka.running import run_until
-from tidewheel.connectors.kafka import KafkaRecord, KafkaSource
+from tests.kit.messages import raises
+from tidewheel.connectors.kafka import KafkaError, KafkaRecord, KafkaSource
 from tidewheel.host.retry import Retry
 from tidewheel.testing import check_source
 
@@ -98,6 +100,81 @@ def test_since_begins_at_a_time() -> None:
     kafka.send("tides", 1, b"early, too", timestamp_ms=1_999)
     since = datetime.fromtimestamp(2, UTC)
     assert values(KafkaSource("here", "tides", since=since, bounded=True)) == [b"late", b"later"]
+
+
+def test_start_says_where_partitions_begin() -> None:
+    """Those that it does not name begin at their first record, and a snapshot's position counts before it."""
+    kafka = FakeKafka("here", tides=2)
+    kafka.send("tides", 0, b"a", b"b", b"c")
+    kafka.send("tides", 1, b"d", b"e")
+    source = KafkaSource("here", "tides", start={"tides/0": 2}, bounded=True)
+    assert values(source) == [b"c", b"d", b"e"]
+    [fetched] = [one for one in source.open("tides/0", (1, 3)) if isinstance(one, tw.Fetched)]
+    assert [one.value for one in fetched.batch] == [b"b", b"c"]
+
+
+@pytest.mark.parametrize("offset", [1, 4], ids=["deleted", "future"])
+def test_a_start_that_would_leave_a_gap_is_refused(offset: int) -> None:
+    """The records between are gone, or not there yet."""
+    kafka = FakeKafka("here", tides=1)
+    kafka.send("tides", 0, b"a", b"b", b"c")
+    kafka.delete_before("tides", 0, 2)
+    with raises(KafkaError):
+        next(KafkaSource("here", "tides", start={"tides/0": offset}).open("tides/0", None))
+
+
+def test_a_start_of_no_partition_is_refused() -> None:
+    """It may be misspelled, and the right one would begin at its first record."""
+    kafka = FakeKafka("here", tides=1)
+    with raises(KafkaError):
+        KafkaSource("here", "tides", start={"tides/7": 0}).partitions()
+    del kafka  # it lives as long as the test
+
+
+@pytest.mark.parametrize("bounded", [True, pytest.param(False, marks=pytest.mark.long)], ids=["bounded", "running"])
+def test_files_and_then_a_topic_keep_the_contract(bounded: bool) -> None:
+    """The topic is read from the offset behind the last record that the files have, once they are read."""
+    made: dict[str, FakeKafka] = {}
+    files = {"first.txt": ["a", "b"], "second.txt": ["c"]}
+
+    def make(folder: Path) -> tw.Source[Any]:
+        made[str(folder)] = kafka = FakeKafka(str(folder), tides=2)
+        kafka.send("tides", 0, b"a", b"b", b"d")
+        kafka.send("tides", 1, b"c")
+        (folder / "files").mkdir()
+        for name, lines in files.items():
+            (folder / "files" / name).write_text("".join(f"{line}\n" for line in lines))
+        live = KafkaSource(str(folder), "tides", start={"tides/0": 2, "tides/1": 1}, bounded=bounded)
+        return ByBaseName(folder / "files").then(live)
+
+    def grow(folder: Path) -> None:
+        kafka = made[str(folder)]
+        kafka.send("tides", 1, b"e")
+        kafka.add_partition("tides")
+        kafka.send("tides", 2, b"f")
+
+    records: dict[str | int, list[Any]] = {f"history/{name}": lines for name, lines in files.items()}
+    records["live/tides/0"] = [record(b"d", 0, 2)]
+    if not bounded:
+        records["live/tides/1"] = [record(b"e", 1, 1)]
+        records["live/tides/2"] = [record(b"f", 2, 0)]
+    check_source(make, records, grow=None if bounded else grow)
+
+
+def test_it_tells_how_far_a_partition_is_behind() -> None:
+    """Up to the end of the partition or, if it is bounded, of the read; at first from where reading begins."""
+    kafka = FakeKafka("here", tides=1)
+    kafka.send("tides", 0, b"a", b"b", timestamp_ms=1_000)
+    kafka.send("tides", 0, b"c", timestamp_ms=2_000)
+    source = KafkaSource("here", "tides")
+    assert source.behind("tides/0", (1, None)) == {"records": 2}
+    kafka.send("tides", 0, b"d", timestamp_ms=3_000)
+    assert source.behind("tides/0", (1, None)) == {"records": 3}
+    assert source.behind("tides/0", (4, None)) == {"records": 0}
+    source.close()
+    assert KafkaSource("here", "tides", bounded=True).behind("tides/0", (1, 3)) == {"records": 2}
+    late = KafkaSource("here", "tides", since=datetime.fromtimestamp(2, UTC))
+    assert late.behind("tides/0", None) == {"records": 2}
 
 
 def test_a_first_record_that_is_deleted_meanwhile_is_none() -> None:

@@ -43,6 +43,12 @@ def values(found: dict[str, Any], now: float = AT) -> dict[tuple[str, ...], floa
         (("probe_complete", "ranks", "topic"), 1),
         (("input_waited_seconds_total", "numbers"), 1.5),
         (("input_open", "numbers"), 1),
+        (("source_records_total", "tides"), 40),
+        (("source_lag_records", "tides"), 7),
+        (("source_lag_seconds", "tides"), 0.5),
+        (("sink_records_total", "high"), 30),
+        (("sink_waiting_epochs", "high"), 2),
+        (("sink_committed_timestamp_seconds", "high"), AT - 5),
         (("loop_open_epochs", "loop"), 60),
         (("loop_latest_round", "loop"), 5),
         (("loop_sampled_epochs_total", "loop"), 3),
@@ -91,6 +97,7 @@ def test_what_a_document_lacks_is_left_out() -> None:
     found = values(document(topics={}, snapshots={}))
     assert ("operator_state_bytes", "out") not in found
     assert not [name for name, *_ in found if name.startswith(("topic_", "snapshot_"))]
+    assert ("source_lag_bytes", "tides") not in found
 
 
 @pytest.mark.parametrize("state", STATES)

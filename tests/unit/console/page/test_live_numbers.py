@@ -129,6 +129,19 @@ def test_a_subscriber_is_behind_since_what_it_lacks_was_published() -> None:
     assert lag((2, 1), (31, 0)) == 0.0
 
 
+def test_sources_and_sinks_have_rates() -> None:
+    """By how much their counts of records have grown."""
+    first, later = views(
+        *(
+            document(at=BEGAN_AT + at, sources={"tides": {"records": 40 * at}}, sinks={"high": {"records": 10 * at}})
+            for at in (1, 3)
+        )
+    )
+    assert live_numbers(first, Fronts())["sources"] == {"tides": {}}
+    live = live_numbers(later, Fronts())
+    assert (live["sources"], live["sinks"]) == ({"tides": {"records": 40.0}}, {"high": {"records": 10.0}})
+
+
 def test_a_topic_with_a_log_has_no_lag() -> None:
     """Its subscribers read at their own pace, and its partitions do not count what they lack."""
     [view] = views(document(topics={"ranks": {"partitions": {"0": {"records": 3, "subscriptions": 1}}}}))

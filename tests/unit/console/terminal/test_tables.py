@@ -16,6 +16,8 @@ from tidewheel.console.terminal.tables import (
     log_table,
     operators_of,
     operators_table,
+    sinks_table,
+    sources_table,
     stuck_lines,
     title_of,
     topics_table,
@@ -163,6 +165,35 @@ def test_topics_are_summed_over_their_partitions() -> None:
     assert table.rows[0].is_alarming
 
 
+def test_sources_say_how_far_they_are_behind() -> None:
+    """In the units that they can tell; one that cannot has empty cells."""
+
+    def at(second: int) -> dict[str, Any]:
+        told = {"lag_records": 1200, "lag_bytes": 5000, "lag_seconds": 75.0}
+        sources = {"tides": {"partitions": 3, "records": 40 * second, **told}, "files": {"partitions": 1, "records": 0}}
+        return document(at=BEGAN_AT + second, sources=sources)
+
+    table = sources_table(views(at(1), at(2))[1])
+    assert [row.cells for row in table.rows] == [
+        ("tides", "3", "40", "1.2k", "5.0 kB", "1 min"),
+        ("files", "1", "0", "", "", ""),
+    ]
+
+
+def test_sinks_say_what_they_have_committed() -> None:
+    """One that has committed nothing has no last commit."""
+
+    def at(second: int) -> dict[str, Any]:
+        sinks = {
+            "high": {"records": 30 * second, "epochs": 7, "waiting": 2, "committed": BEGAN_AT - 3},
+            "low": {"records": 0, "epochs": 0, "waiting": 1},
+        }
+        return document(at=BEGAN_AT + second, sinks=sinks)
+
+    table = sinks_table(views(at(1), at(2))[1])
+    assert [row.cells for row in table.rows] == [("high", "30", "7", "2", "5 s ago"), ("low", "0", "0", "1", "")]
+
+
 def test_the_title_says_how_the_job_is() -> None:
     """With its error, and what else it has to say."""
     failed = document(at=BEGAN_AT + 75, state="failed", job={"error": "operator 'x' raised", "notes": ["one note"]})
@@ -205,9 +236,12 @@ def test_names_of_others_cannot_steer_the_terminal() -> None:
         probes={"p": {"explanation": evil}},
         log={"1": {"at": BEGAN_AT, "level": "info", "text": evil}},
         topics={evil: {"partitions": {}}},
+        sources={evil: {}},
+        sinks={evil: {}},
     )
     [view] = views(told)
     tables = [operators_table(view), topics_table(view), log_table(told), jobs_table([Listed(evil, probes=evil)])]
+    tables += [sources_table(view), sinks_table(view)]
     shown = [cell for table in tables for row in table.rows for cell in row.cells]
     assert all(text.isprintable() for text in [*shown, *title_of(told), *stuck_lines(told)])
 

@@ -3,6 +3,7 @@
 import pickle
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.kit.operators.harness import DEADLINE_S
 from tests.kit.operators.sinks import Table
 from tidewheel.batches.batches import Batch, records
 from tidewheel.progress import Time
+from tidewheel.runtime.messages.connector_numbers import of_sink
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 
@@ -113,6 +115,119 @@ def test_an_epoch_is_committed_once_a_snapshot_has_it(tmp_path: Path) -> None:
         folder = tmp_path / "others"
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_reports_say_what_is_committed_and_what_waits(tmp_path: Path, workers: int) -> None:
+    """An epoch waits from its first record on until it is committed, and counts once however many workers have it."""
+
+    def numbers_of(job: tw.types.Job) -> dict[str, Any]:
+        reports: Any = job._reports()
+        return of_sink([report.connectors["sink"] for report in reports])
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").sink(Log(tmp_path / "log")).probe("stored")
+    snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=1e9)
+    with tw.run(flow, workers=workers, engine="local", snapshots=snapshots) as job:
+        numbers = job.input("numbers")
+        for number in range(6):
+            numbers.send([number])
+        while job.run_round():  # type: ignore[attr-defined]
+            pass
+        assert numbers_of(job) == {"records": 0, "epochs": 0, "waiting": 1}
+        before = time.time()
+        for epoch in (1, 2):
+            numbers.advance_to(epoch)
+            numbers.send([epoch])
+        job.probe("stored").wait_until(2, DEADLINE_S)
+        found = numbers_of(job)
+        assert before <= found.pop("committed") <= time.time()
+        assert found == {"records": 7, "epochs": 2, "waiting": 1}
+        numbers.close()
+        job.wait(DEADLINE_S)
+
+
+class Picky(Log):
+    """Takes no multiples of five."""
+
+    def refused(self, records: Batch) -> dict[int, Exception]:
+        return {place: ValueError(f"not {n}") for place, n in enumerate(records) if n % 5 == 0}
+
+
+def picky_flow(sink: tw.Sink, **options: Any) -> tw.Dataflow:
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters("letters", **options)
+    flow.input("numbers").sink(sink, dead_letters=letters, name="store").capture("stored")
+    letters.capture("letters")
+    return flow
+
+
+def letters_of(job: tw.types.Job) -> list[Any]:
+    return sorted(
+        (captured.time, one.record, one.error, one.message, one.where)
+        for captured in job.captured("letters")
+        for one in captured.batch
+    )
+
+
+REFUSED = [(0, 10, "ValueError", "not 10", "store"), (1, 5, "ValueError", "not 5", "store")]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_refused_records_are_letters(tmp_path: Path, workers: int) -> None:
+    """All others are stored; an epoch of which nothing is left is not committed."""
+    log = Picky(tmp_path / "log")
+    with tw.run(picky_flow(log), workers=workers, engine="local") as job:
+        with job.input("numbers") as numbers:
+            for epoch, part in enumerate([[10, 1, 2], [5], [3]]):
+                numbers.advance_to(epoch)
+                for number in part:
+                    numbers.send([number])
+        job.wait(DEADLINE_S)
+        assert letters_of(job) == REFUSED
+        assert [time for captured in job.captured("stored") for time in captured.batch] == [0, 1, 2]
+    assert log.calls("commit") == [[0, [1, 2], ""], [2, [3], ""]]
+
+
+def test_an_error_that_is_not_caught_fails_the_job(tmp_path: Path) -> None:
+    """With its operator."""
+    flow = picky_flow(Picky(tmp_path / "log"), catch=LookupError)
+    with raises(tw.JobError) as caught, tw.run(flow, engine="local") as job:
+        with job.input("numbers") as numbers:
+            numbers.send([10])
+        job.wait(DEADLINE_S)
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert caught.value.operator == "store"
+
+
+@pytest.mark.parametrize("workers_after", [1, 3])
+def test_a_snapshot_has_a_record_or_its_letter(tmp_path: Path, workers_after: int) -> None:
+    """It is cut when a part is prepared before its epoch is complete: the letters wait with the part."""
+    log, snapshots = Picky(tmp_path / "log"), tw.Snapshots(tmp_path / "snapshots", every_s=1e9)
+
+    def begin(workers: int) -> tw.types.Job:
+        flow = tw.Dataflow("test")
+        letters = flow.dead_letters("letters")
+        flow.input("numbers").sink(log, dead_letters=letters, part_bytes=1, name="store").ignore()
+        letters.capture("letters")
+        return tw.run(flow, workers=workers, engine="local", snapshots=snapshots)
+
+    with begin(2) as job:
+        for batch in ([10, 1], [20]):  # one for each worker
+            job.input("numbers").send(batch)
+        while job.run_round():  # type: ignore[attr-defined]
+            pass
+        job.snapshot(DEADLINE_S)
+        assert not letters_of(job)
+        job.stop()
+    with begin(workers_after) as job:
+        with job.input("numbers") as numbers:
+            numbers.send([2])
+            numbers.advance_to(1)
+            numbers.send([5])
+        job.wait(DEADLINE_S)
+        assert letters_of(job) == [REFUSED[0], (0, 20, "ValueError", "not 20", "store"), REFUSED[1]]
+    assert log.calls("commit") == [[0, [1, 2], ""]]
+
+
 class Fails(Log):
     """Its commits fail."""
 
@@ -176,6 +291,10 @@ class Connected(Log):
         self.database = sqlite3.connect(":memory:")
 
 
+def letters_of_any_sink(numbers: tw.Stream[int]) -> object:
+    return numbers.sink(Log(Path()), dead_letters=numbers.flow.dead_letters())
+
+
 def two_sinks(numbers: tw.Stream[int]) -> object:
     return numbers.sink(Table("db")), numbers.map(abs).sink(Table("other")), numbers.map(abs).sink(Table("db"))
 
@@ -201,6 +320,7 @@ def loop_with_sink(numbers: tw.Stream[int]) -> object:
         ),
         (lambda numbers: numbers.sink(Nothing(Path("db"))), r"Nothing\.commit .* cannot be: None is not a callable"),
         (lambda numbers: numbers.sink(Connected()), "cannot be pickled: .*connect in its methods"),
+        (letters_of_any_sink, r"a Log has no method refused\(records\)"),
         (two_sinks, "dataflow 'test' stores into an equal Table already: give each stream a place of its own"),
         (loop_with_sink, "inside a loop, or at pairs, times are in no order"),
     ],

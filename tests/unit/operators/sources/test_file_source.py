@@ -5,7 +5,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from pyarrow import csv
 
 import tidewheel as tw
+from tests.kit.connectors.files_by_name import ByBaseName
 from tests.kit.messages import raises
 from tests.waiting import WITHIN_S as DEADLINE_S
 from tests.waiting import eventually
@@ -317,25 +318,15 @@ def test_epochs_of_a_writer_are_read_as_they_come(place: Place) -> None:
 # ---------------------------------------------------------------------- crashes
 
 
-class ByBaseName(tw.FileSource):
-    """Names its partitions as the check of sources knows them: without folder and version."""
-
-    def partitions(self) -> list[str | int]:
-        return [self.short(name) for name in super().partitions()]
-
-    def open(self, partition: str | int, position: Any) -> Iterator[tw.Fetched[Any]]:
-        [file] = [file for file in self._finder.find() if self.short(file.name) == partition]
-        return super().open(file.name, position)
-
-    def resumed(self, partitions: Any) -> None:
-        super().resumed([file.name for file in self._finder.find() if self.short(file.name) in partitions])
-
-    def short(self, name: str | int) -> str:
-        return StoredFile.named(str(name)).path.rpartition("/")[2]
-
-
-@pytest.mark.parametrize("watch", [None, LOOKS_EVERY_S])
-@pytest.mark.parametrize("kind", ["folder", "bucket"])
+@pytest.mark.parametrize(
+    ("kind", "watch"),
+    [
+        ("folder", None),
+        ("folder", LOOKS_EVERY_S),
+        ("bucket", None),
+        pytest.param("bucket", LOOKS_EVERY_S, marks=pytest.mark.long),
+    ],
+)
 def test_the_check_of_sources_passes(kind: str, watch: float | None, request: pytest.FixtureRequest) -> None:
     """A job that crashes at any call, and goes on with other workers, has each record once."""
     files: dict[str | int, list[str]] = {"a.txt": ["1", "2"], "c.txt": ["3"]}

@@ -35,6 +35,16 @@ def test_an_answer_that_leaves_something_out_is_one_to_all_behind_it() -> None:
     assert asked.ask(ticks((0, 40)), 0.1) == ticks((2, 40))
 
 
+def test_an_answer_without_a_tick_that_leaves_something_out_is_one_to_every_question() -> None:
+    """A parent that has just sent the ticks to all its children leaves them out of the answer."""
+    asked = Asked()
+    asked.ask(ticks((0, 10)), 0.0)
+    asked.answered(ticks(), 0.1, more=False)
+    assert asked.ask(ticks((0, 10)), 0.1) == ticks()
+    asked.answered(ticks(), 0.1, more=True)
+    assert asked.ask(ticks((0, 10)), 0.1) == ticks((0, 10))
+
+
 def test_a_question_without_an_end_is_answered_by_what_comes() -> None:
     """From there on: else it would count as asked in vain whenever somebody asks for what is next."""
     asked = Asked()

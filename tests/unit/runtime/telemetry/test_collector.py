@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,24 @@ def test_probes_and_inputs_say_how_far_they_are(looked: Looked) -> None:
     document = looked.look()
     assert (document["inputs"]["lines"]["is_open"], document["probes"]["done"]["frontier"]) == (False, [])
     assert "epoch" not in document["inputs"]["lines"]
+
+
+def test_sources_and_sinks_have_their_numbers(tmp_path: Path) -> None:
+    """A source that cannot tell its lag has none, and a sink that has committed nothing no last commit."""
+    (tmp_path / "lines.txt").write_text("to be\nor not\n")
+    flow = tw.Dataflow("copied")
+    lines = flow.source("lines", tw.FileSource(tmp_path / "lines.txt"))
+    lines.write_files(tmp_path / "copied", "text", name="copy")
+    made = Looked(flow)
+    with made.job as job:
+        assert made.look()["sinks"] == {"copy": {"operator": "3", "records": 0, "epochs": 0, "waiting": 0}}
+        job.wait(20)
+        document = made.look()
+    assert document["sources"] == {"lines": {"operator": "1", "partitions": 0, "records": 2}}
+    sink = document["sinks"]["copy"]
+    assert document["operators"][sink.pop("operator")]["name"] == "copy"
+    assert sink.pop("committed") > 0
+    assert sink == {"records": 2, "epochs": 1, "waiting": 0}
 
 
 def test_only_what_stays_where_it_is_gets_explained(looked: Looked) -> None:

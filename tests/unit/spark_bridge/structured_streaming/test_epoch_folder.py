@@ -5,9 +5,7 @@ What fails says the seed; to repeat it::
     TIDEWHEEL_EPOCHS_SEED=1234 python -m pytest tests/unit/spark_bridge/structured_streaming/test_epoch_folder.py
 """
 
-import os
 import random
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tests.kit.seeds import seed_of
 from tests.kit.spark_bridge.lossy_files import LossyFiles, PowerLost
 from tidewheel.progress import IntegerDomain, ProductDomain, TimeDomain
 from tidewheel.pubsub.messages.encoded_message import encode_batch
@@ -27,7 +26,7 @@ from tidewheel.spark_bridge.structured_streaming.epoch_files import EpochFiles
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
 from tidewheel.spark_bridge.structured_streaming.epoch_groups import EpochGroups
 
-SEED = int(os.environ.get("TIDEWHEEL_EPOCHS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_EPOCHS_SEED")
 NUMBERS = IntegerDomain()
 PAIRS = ProductDomain(IntegerDomain(), IntegerDomain())
 

@@ -1,7 +1,6 @@
 """Micro-batches as epochs: what is sent, and when, whatever Spark replays or skips."""
 
 import random
-import secrets
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -12,10 +11,11 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
+from tests.kit.seeds import seed_of
 from tidewheel.spark_bridge.structured_streaming import micro_batch
 from tidewheel.spark_bridge.structured_streaming.micro_batch import ROWS_PER_SLICE, MissingMicroBatches
 
-SEED = secrets.randbits(32)
+SEED = seed_of("TIDEWHEEL_EPOCHS_SEED")
 
 
 class ListInput:
