@@ -66,7 +66,17 @@ class NatsSink(Sink):
 
     def prepare(self, epoch: Time, records: Batch) -> list[_Message]:
         """Encode records; the result travels to worker 0."""
-        return [self._encoded(epoch, record) for record in batches.records(records)]
+        return [self._encoded(record, epoch) for record in batches.records(records)]
+
+    def refused(self, records: Batch) -> dict[int, Exception]:
+        """Return the records that are no `NatsRecord`, no JSON, or have headers that a message cannot have."""
+        found: dict[int, Exception] = {}
+        for place, record in enumerate(batches.records(records)):
+            try:
+                self._encoded(record)
+            except NatsError as error:
+                found[place] = error
+        return found
 
     def commit(self, epoch: Time, parts: list[list[_Message]]) -> None:
         """Write the messages of an epoch that the stream does not have."""
@@ -153,20 +163,19 @@ class NatsSink(Sink):
             )
         return missing
 
-    def _encoded(self, epoch: Time, record: Any) -> _Message:
+    def _encoded(self, record: Any, epoch: Time = None) -> _Message:
+        of = "" if epoch is None else f" of epoch {epoch!r}"
         if not isinstance(record, NatsRecord):
             raise NatsError(
-                f"{self!r}: epoch {epoch!r} has {record!r:.200}, which is no NatsRecord. Make one of it before, as by "
+                f"{self!r}: a record{of} is no NatsRecord, but {record!r:.200}. Make one of it before, as by "
                 "map(lambda order: NatsRecord(order, f'orders.{order.customer}'))"
             )
         if wrong := [one for one in record.headers if not _is_allowed(*one)]:
-            raise NatsError(f"{self!r}: a record of epoch {epoch!r} cannot have the headers {wrong!r:.200}")
+            raise NatsError(f"{self!r}: a record{of} cannot have the headers {wrong!r:.200}")
         try:
             data = record.value if isinstance(record.value, bytes) else msgspec.json.encode(record.value)
         except TypeError as error:
-            raise NatsError(
-                f"{self!r}: a record of epoch {epoch!r} is no JSON: {error}. It is {record!r:.200}"
-            ) from error
+            raise NatsError(f"{self!r}: a record{of} is no JSON: {error}. It is {record!r:.200}") from error
         return record.subject or self._subject, data, record.headers
 
 

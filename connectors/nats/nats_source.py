@@ -13,7 +13,7 @@ from tidewheel.connectors.nats.nats_consumer import NatsConsumer
 from tidewheel.connectors.nats.nats_record import NatsRecord
 from tidewheel.connectors.nats.nats_servers import NatsServers
 from tidewheel.host.retry import Retry
-from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Refused, Source
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Refused, Source, Unit
 from tidewheel.progress import GraphError
 
 _WAIT_S: Final = 0.2
@@ -106,6 +106,16 @@ class NatsSource(Source[NatsRecord]):
                         yield Fetched(records, position, refused=refused)
                     if is_last and time.monotonic() - looked_s > _MOVES_EVERY_S:
                         state, looked_s = connection.state(self._stream), time.monotonic()
+
+    def behind(self, partition: Partition, position: tuple[int, int | None, str] | None) -> Mapping[Unit, float]:
+        """Return how many sequences there are up to the end of the stream, or up to that of a bounded read.
+
+        Messages of other subjects, and those that were deleted, have sequences too.
+        """
+        with closing(NatsConnection(self._servers)) as connection:
+            state = connection.state(self._stream)
+        last, end, _ = position or (max(state.first - 1, 0), None, state.created)
+        return {"records": max(0, (state.last if end is None else end) - last)}
 
     def _check(self, state: StreamState, sequence: int, made: str) -> None:
         """Raise NatsError if a stream does not have what is behind a sequence any more."""

@@ -53,7 +53,17 @@ class RedisSink(Sink):
 
     def prepare(self, epoch: Time, records: Batch) -> list[_Fields]:
         """Encode records; the result travels to worker 0."""
-        return [self._encoded(epoch, record) for record in batches.records(records)]
+        return [self._encoded(record, epoch) for record in batches.records(records)]
+
+    def refused(self, records: Batch) -> dict[int, Exception]:
+        """Return the records that are no `RedisRecord`, or whose fields no entry can have."""
+        found: dict[int, Exception] = {}
+        for place, record in enumerate(batches.records(records)):
+            try:
+                self._encoded(record)
+            except RedisError as error:
+                found[place] = error
+        return found
 
     def commit(self, epoch: Time, parts: list[list[_Fields]]) -> None:
         """Add the entries of an epoch, unless the stream has it or a later one."""
@@ -97,10 +107,11 @@ class RedisSink(Sink):
             )
         return epoch
 
-    def _encoded(self, epoch: Time, record: Any) -> _Fields:
+    def _encoded(self, record: Any, epoch: Time = None) -> _Fields:
+        of = "" if epoch is None else f" of epoch {epoch!r}"
         if not isinstance(record, RedisRecord):
             raise RedisError(
-                f"{self!r}: epoch {epoch!r} has {record!r:.200}, which is no RedisRecord. Make one of it before, as by "
+                f"{self!r}: a record{of} is no RedisRecord, but {record!r:.200}. Make one of it before, as by "
                 "map(RedisRecord)"
             )
         found, reason = record.fields, "its fields are no dict, Struct or dataclass, or there are none"
@@ -110,7 +121,7 @@ class RedisSink(Sink):
                 return {_text(name): _text(value) for name, value in fields.items()}
         except TypeError as error:
             reason = str(error)
-        raise RedisError(f"{self!r}: a record of epoch {epoch!r} is no entry: {reason}. It is {record!r:.200}")
+        raise RedisError(f"{self!r}: a record{of} is no entry: {reason}. It is {record!r:.200}")
 
 
 def _text(value: Any) -> bytes:

@@ -12,9 +12,9 @@ import msgspec
 
 from tidewheel.connectors.redis.errors import RedisError
 from tidewheel.connectors.redis.redis_record import RedisRecord
-from tidewheel.connectors.redis.redis_server import RedisServer, id_of
+from tidewheel.connectors.redis.redis_server import RedisServer, id_of, stream_info
 from tidewheel.host.retry import Retry
-from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Refused, Source
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Refused, Source, Unit
 from tidewheel.progress import GraphError
 
 _WAIT_MS: Final = 200
@@ -101,6 +101,21 @@ class RedisSource(Source[RedisRecord]):
                 else:
                     client.xread({stream: last or b"0-0"}, count=1, block=_WAIT_MS)
                     yield Pause(0)
+
+    def behind(
+        self, partition: Partition, position: tuple[bytes, int | None, bytes | None] | None
+    ) -> Mapping[Unit, float] | None:
+        """Return how many entries were added behind a position; None in a bounded read, and before Redis 7."""
+        with self._server.connected(f"stream {partition!r} is not read") as client:
+            info = stream_info(client, str(partition))
+        if info is None:
+            return None
+        if position is None:
+            return {"records": info["length"]}
+        _, added, end = position
+        if added is None or end is not None or "entries-added" not in info:
+            return None
+        return {"records": max(0, info["entries-added"] - added)}
 
     def _check_kept(self, stream: str, last: bytes, info: Mapping[str, Any], *, is_whole: bool) -> None:
         """Raise RedisError if a stream, which does not have the last entry any more, has lost others behind it."""

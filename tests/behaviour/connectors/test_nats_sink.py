@@ -190,6 +190,12 @@ def test_a_record_that_does_not_fit_is_refused(nats_server: StreamServer, record
     assert values(nats_server, stream) == []
 
 
+def test_records_that_are_no_messages_can_be_letters() -> None:
+    """They are found before anything is written."""
+    found = NatsSink("sea:4222", "tides.a").refused([NatsRecord(b"1"), b"1", NatsRecord({1j}), NatsRecord([1])])
+    assert {place: type(error) for place, error in found.items()} == {1: NatsError, 2: NatsError}
+
+
 def test_a_subject_without_a_stream_is_refused(nats_server: StreamServer) -> None:
     """Before the first epoch."""
     with raises(NatsError):

@@ -171,6 +171,13 @@ def test_messages_of_other_subjects_move_the_position(nats_server: StreamServer)
     assert (fetched.batch, fetched.position[:2]) == ([], (3, 3))
 
 
+def test_it_says_how_far_it_is_behind(nats_server: StreamServer) -> None:
+    stream = new_nats_stream(nats_server, b"1", b"2", b"3")
+    source = NatsSource(nats_server.url, stream)
+    positions = (None, position_at(nats_server, stream, 1), (1, 2, ""), (3, None, ""))
+    assert [source.behind(stream, position) for position in positions] == [{"records": n} for n in (3, 2, 1, 0)]
+
+
 def test_large_messages_are_read(nats_server: StreamServer) -> None:
     """A batch of them is limited by its bytes."""
     values = [bytes([number]) * 900_000 for number in range(12)]

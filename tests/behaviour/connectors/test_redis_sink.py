@@ -128,6 +128,12 @@ def test_a_record_that_does_not_fit_is_refused(redis_server: StreamServer, redis
     assert ids(redis_client, stream) == []
 
 
+def test_records_that_are_no_entries_can_be_letters() -> None:
+    """They are found before anything is written."""
+    found = RedisSink("redis://sea", "tides").refused([*records(1), {"hour": 1}, RedisRecord({}), *records(2)])
+    assert {place: type(error) for place, error in found.items()} == {1: RedisError, 2: RedisError}
+
+
 @pytest.mark.parametrize("epoch", [-1, True, (0, 1), "noon"], ids=repr)
 def test_an_epoch_is_an_integer(epoch: Any) -> None:
     with raises(RedisError):

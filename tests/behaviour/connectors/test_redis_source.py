@@ -180,6 +180,15 @@ def test_a_stream_that_was_deleted_or_made_anew_is_an_error(
         read(RedisSource(redis_server.url, stream, bounded=True), (b"0-2", 2, None))
 
 
+def test_it_says_how_far_it_is_behind(redis_server: StreamServer, redis_client: Any) -> None:
+    """Also when entries were trimmed; of a bounded read it does not know."""
+    stream = new_stream(redis_client, 1, 2, 3)
+    redis_client.xtrim(stream, maxlen=2, approximate=False)
+    source = RedisSource(redis_server.url, stream)
+    found = [source.behind(stream, position) for position in (None, (b"0-2", 2, None), (b"0-2", 2, b"0-3"))]
+    assert found == [{"records": 2}, {"records": 1}, None]
+
+
 def test_large_entries_are_read(redis_server: StreamServer, redis_client: Any) -> None:
     """After the first of them, a batch is limited by its bytes."""
     stream = new_stream(redis_client)
