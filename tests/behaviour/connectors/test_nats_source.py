@@ -174,7 +174,7 @@ def test_messages_of_other_subjects_move_the_position(nats_server: StreamServer)
 def test_it_says_how_far_it_is_behind(nats_server: StreamServer) -> None:
     stream = new_nats_stream(nats_server, b"1", b"2", b"3")
     source = NatsSource(nats_server.url, stream)
-    positions = (None, position_at(nats_server, stream, 1), (1, 2, ""), (3, None, ""))
+    positions: list[Any] = [None, position_at(nats_server, stream, 1), (1, 2, ""), (3, None, "")]
     assert [source.behind(stream, position) for position in positions] == [{"records": n} for n in (3, 2, 1, 0)]
 
 

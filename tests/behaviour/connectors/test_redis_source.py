@@ -185,8 +185,8 @@ def test_it_says_how_far_it_is_behind(redis_server: StreamServer, redis_client: 
     stream = new_stream(redis_client, 1, 2, 3)
     redis_client.xtrim(stream, maxlen=2, approximate=False)
     source = RedisSource(redis_server.url, stream)
-    found = [source.behind(stream, position) for position in (None, (b"0-2", 2, None), (b"0-2", 2, b"0-3"))]
-    assert found == [{"records": 2}, {"records": 1}, None]
+    positions: list[Any] = [None, (b"0-2", 2, None), (b"0-2", 2, b"0-3")]
+    assert [source.behind(stream, position) for position in positions] == [{"records": 2}, {"records": 1}, None]
 
 
 def test_large_entries_are_read(redis_server: StreamServer, redis_client: Any) -> None:
