@@ -1,0 +1,79 @@
+"""The actors of a pool as one worker sees them: which one its next call goes to.
+
+- An actor has at most `CALLS_PER_ACTOR` calls of the worker: one that runs, and one that waits there meanwhile, so that
+  the actor does not idle between two.
+- A reserved actor gets no further calls. So a call can have an actor for itself.
+- A lost actor gets no calls.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+Actor = TypeVar("Actor")
+
+CALLS_PER_ACTOR: Final = 2
+"""The most calls of one worker that are in progress at an actor."""
+
+
+@dataclass(slots=True, eq=False)
+class Member(Generic[Actor]):
+    """An actor that is up, with the number of this worker's calls in progress there."""
+
+    number: int
+    actor: Actor
+    calls: int = 0
+    is_reserved: bool = False
+    is_lost: bool = False
+
+
+class Members(Generic[Actor]):
+    """The actors that are up.
+
+    Args:
+        first: the number of the actor that this worker prefers among equally busy ones; others than other workers do.
+
+    >>> members = Members()
+    >>> members.take() is None
+    True
+    >>> for number in (0, 1):
+    ...     _ = members.join(number, f"actor {number}")
+    >>> taken = [members.take() for _ in range(5)]
+    >>> [member and member.actor for member in taken]
+    ['actor 0', 'actor 1', 'actor 0', 'actor 1', None]
+    """
+
+    def __init__(self, first: int = 0) -> None:
+        self._first = first
+        self._members: list[Member[Actor]] = []
+
+    def join(self, number: int, actor: Actor) -> Member[Actor]:
+        member = Member(number, actor)
+        self._members.append(member)
+        self._members.sort(key=lambda one: (one.number < self._first, one.number))
+        return member
+
+    def lose(self, member: Member[Actor]) -> None:
+        """Give an actor no further calls; idempotent."""
+        member.is_lost = True
+        if member in self._members:
+            self._members.remove(member)
+
+    def take(self) -> Member[Actor] | None:
+        """Return the least busy actor, with one call more; None if none has room."""
+        member = self._least_busy()
+        if member is None or member.calls >= CALLS_PER_ACTOR:
+            return None
+        member.calls += 1
+        return member
+
+    def reserve(self) -> Member[Actor] | None:
+        """Return the least busy actor, reserved; None if there is none. It is free once it has no calls."""
+        member = self._least_busy()
+        if member is not None:
+            member.is_reserved = True
+        return member
+
+    def _least_busy(self) -> Member[Actor] | None:
+        free: Iterable[Member[Actor]] = (one for one in self._members if not one.is_reserved)
+        return min(free, key=lambda one: one.calls, default=None)
