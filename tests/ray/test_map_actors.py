@@ -67,20 +67,14 @@ class Kills(threading.Thread):
 )
 def test_each_record_once_whatever_dies(tmp_path: Path, records: int, kinds: list[str], every_s: float) -> None:
     """Actors are replaced and their calls repeated; a worker that is replaced finds the pool again."""
-    partitions = [
-        [
-            (epoch, list(range(first, records, 2))[epoch * EPOCH : (epoch + 1) * EPOCH])
-            for epoch in range(records // EPOCH // 2)
-        ]
-        for first in range(2)
-    ]
+    halves = [range(first, records, 2) for first in range(2)]
+    epochs = range(records // 2 // EPOCH)
+    partitions = [[(n, list(half[n * EPOCH : (n + 1) * EPOCH])) for n in epochs] for half in halves]
     flow = tw.Dataflow("squares")
     numbers = flow.source("numbers", tw.IterableSource(partitions))
     numbers.map_actors(partial(Squares, 0.1), replicas=REPLICAS, batch_size=BATCH).capture("squares")
-    seed = records
-    print(f"seed {seed}")
     with nothing_left(), tw.run(flow, workers=2, snapshots=tw.Snapshots(tmp_path, every_s=0.3)) as job:
-        kills = Kills(kinds, every_s, seed)
+        kills = Kills(kinds, every_s, seed=records)
         kills.start()
         job.wait(DEADLINE_S)
         assert kills.end() == len(kinds)
@@ -177,9 +171,8 @@ def test_a_model_whose_actors_die_again_and_again_fails_the_job(tmp_path: Path) 
 def test_a_model_that_raises_on_ray_fails_the_job_with_its_traceback() -> None:
     """As an operator of the worker does; the actor's own lines are in it."""
     flow = tw.Dataflow("raises")
-    flow.source("words", tw.IterableSource([[(0, ["no number"])]])).map_actors(partial(Squares, 0), replicas=1).capture(
-        "c"
-    )
+    words = flow.source("words", tw.IterableSource([[(0, ["no number"])]]))
+    words.map_actors(partial(Squares, 0), replicas=1).capture("results")
     with nothing_left(), pytest.raises(tw.JobError) as caught, tw.run(flow) as job:
         job.wait(DEADLINE_S)
     assert (caught.value.operator, caught.value.time) == ("map_actors", 0)

@@ -31,6 +31,9 @@ from tests.kit.operators.wrong_arguments import ANYTHING, ARGUMENTS, OMITTED
 from tidewheel.batches.batches import is_arrow, is_numpy, records
 from tidewheel.runtime.description.dataflow_description import description_of
 
+CALLS = {"map_async", "map_actors"}
+"""Operators that make calls beside the worker."""
+
 WATCHED: Feed = [(0, [3, 1, 3, 8]), (0, [2, 30]), (1, [5, 0]), (2, [5, 4, 17]), (2, [6, 9, 12])]
 """Epochs of which the last may still be open."""
 
