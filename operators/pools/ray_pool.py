@@ -178,7 +178,7 @@ class RayPool(RunningAttachment):
         try:
             ray.get(call)
         except RayTaskError as error:
-            raise self._pool.unmade(error.cause, error.traceback_str) from None
+            raise self._pool.unmade(error.cause, str(error)) from None
         except ray.exceptions.ActorUnavailableError:
             self._up.discard(number)
         except RayError as error:
@@ -252,5 +252,5 @@ def _put(pool: ActorPool) -> Any:
 
 def _raised_by_model(error: RayTaskError) -> BaseException:
     cause: BaseException = error.cause
-    cause.add_note(f"In an actor of the pool:\n{error.traceback_str}")
+    cause.add_note(f"In an actor of the pool:\n{error}")
     return cause
