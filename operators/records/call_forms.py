@@ -143,7 +143,8 @@ class ListOfRecords(_OfRecords):
 class PieceOfBatches(CallForm):
     """A call has a batch of up to ``batch_size`` records, of the kind that arrives, and returns a batch of any kind.
 
-    Its items are pieces of batches. Pieces of one kind, and tables of one schema, go into one call.
+    A record batch of Arrow becomes a table. Items are pieces of batches. Those of one kind, and of one schema, go into
+    one call.
     """
 
     batch_size: int
@@ -175,7 +176,13 @@ class PieceOfBatches(CallForm):
         return NextCall(taken, is_full=total >= self.batch_size)
 
     def argument(self, items: list[Any]) -> Any:
-        return copy_of(items[0]) if len(items) == 1 else concatenate(items)
+        made = copy_of(items[0]) if len(items) == 1 else concatenate(items)
+        if is_arrow(made):
+            import pyarrow as pa
+
+            # Ray pickles a slice of a table without the rest, but not a slice of a record batch.
+            return pa.Table.from_batches([made]) if isinstance(made, pa.RecordBatch) else made
+        return made
 
     def results(self, items: list[Any], result: Any, function: Any) -> list[Any]:
         result = list(result) if isinstance(result, tuple) else result
