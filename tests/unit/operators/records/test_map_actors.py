@@ -212,7 +212,7 @@ def failure_of(make: Any, *epochs: Any, **options: Any) -> tw.JobError:
 
 def test_what_a_model_raises_fails_the_job() -> None:
     """The error names operator, worker and time, and has the traceback of the model."""
-    failure = failure_of(Picky, [1], [2, 3])
+    failure = failure_of(Picky, [1], [2, 3], batch_size=1)
     assert (failure.operator, failure.worker, failure.time) == ("map_actors", 0, 1)
     assert "ValueError: a three" in str(failure)
     assert "in __call__" in failure.traceback_text
@@ -222,7 +222,10 @@ def test_a_batch_is_tried_again() -> None:
     """As `tw.Retry` says."""
     retry = tw.Retry(attempts=3, first_pause_s=0)
     assert run_to_end(partial(Picky, 2), [3], replicas=1, retry=retry) == [(0, [3])]
-    assert "This was attempt 2, the last" in str(failure_of(Picky, [3], retry=tw.Retry(attempts=2, first_pause_s=0)))
+    assert (
+        "This was attempt 2, the last"
+        in failure_of(Picky, [3], retry=tw.Retry(attempts=2, first_pause_s=0)).traceback_text
+    )
 
 
 def test_what_fails_for_good_is_set_aside() -> None:
