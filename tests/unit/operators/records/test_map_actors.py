@@ -260,7 +260,9 @@ async def wait(batch: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"), [(refuse, "OSError: no weights"), (lambda: 3, "TypeError"), (lambda: wait, "TypeError")]
+    ("make", "said"),
+    [(refuse, "OSError: no weights"), (lambda: 3, "TypeError"), (lambda: wait, "TypeError")],
+    ids=["raises", "not callable", "async"],
 )
 def test_a_model_that_cannot_be_made_fails_the_start(make: Any, said: str) -> None:
     """Before any record is read."""
@@ -284,7 +286,7 @@ def test_a_model_that_cannot_be_made_fails_the_start(make: Any, said: str) -> No
         {"model": Picky()},
         {"model": lambda path: path},
     ],
-    ids=str,
+    ids=lambda options: " ".join(f"{name}={value}" for name, value in options.items()).partition(" at 0x")[0],
 )
 def test_wrong_options_are_refused_at_once(options: Any) -> None:
     """When the dataflow is described."""
