@@ -62,7 +62,8 @@ def main() -> None:
         ray.data.DataContext.get_current().enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         rows = blocks * BLOCK_ROWS
-        dataset = ray.data.from_arrow_refs([ray.put(block(number)) for number in range(blocks)])
+        stored: list[Any] = [ray.put(block(number)) for number in range(blocks)]
+        dataset = ray.data.from_arrow_refs(stored)
         contestants: dict[str, Callable[[], float]] = {
             "job": partial(job_rate, dataset, rows),
             "map_batches": partial(map_batches_rate, dataset, rows),

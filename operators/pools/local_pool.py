@@ -62,6 +62,12 @@ class LocalPool(RunningAttachment):
     def has_ended(self) -> bool:
         return True
 
+    def check(self) -> None:
+        """Do nothing, as threads do not die."""
+
+    def go_back(self, nodes: Sequence[str]) -> None:
+        """Do nothing, as a model keeps no state."""
+
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
         """End the threads; one that runs a model ends after that call."""
         for thread in self._threads:

@@ -31,7 +31,7 @@ def check_maker(make: object) -> None:
 
 def made_model(make: MakeModel) -> Model:
     """Return a new model; raise TypeError if it cannot be called, or would be awaited."""
-    model: Any = make()
+    model: Model = make()
     if not callable(model):
         raise TypeError(f"map_actors calls the model with a batch, and {called(make)} has made {called(model)}")
     if inspect.iscoroutinefunction(model) or inspect.iscoroutinefunction(type(model).__call__):

@@ -205,6 +205,9 @@ class RayPool(RunningAttachment):
         except ValueError:  # the name is free once Ray knows that the former actor has died
             self._due_s[number] = time.monotonic() + _LOOK_S
 
+    def go_back(self, nodes: Sequence[str]) -> None:
+        """Do nothing: the actors stay, and `handles` has those that there are now."""
+
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
         """Kill the actors; idempotent."""
         with self._lock:
