@@ -13,7 +13,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.calls import call_threads, within_deadline
-from tests.kit.runtime.one_operator import DEADLINE_S, Results, captured, feed
+from tests.kit.runtime.one_operator import DEADLINE_S, Results, captured, feed, settle
 from tests.waiting import eventually
 from tidewheel.batches.batches import length, records
 
@@ -111,13 +111,15 @@ def test_a_batch_waits_to_become_full() -> None:
     models = Models()
     with tw.run(inferring(models, batch_size=4, within_ms=3_600_000), engine="local") as job:
         numbers = job.input("numbers")
-        for number in range(4):
-            assert models.batches == []
+        numbers.send([0, 1, 2, 3])
+        assert within_deadline(job, lambda: len(captured(job)) == 1)  # from now on calls begin at once
+        for number in range(4, 8):
+            assert len(models.batches) == 1
             numbers.send([number])
-            job.run_round()  # type: ignore[attr-defined]
-        assert within_deadline(job, lambda: len(captured(job)) == 4)
+            settle(job)
+        assert within_deadline(job, lambda: len(captured(job)) == 5)
         job.stop()
-    assert models.batches == [[0, 1, 2, 3]]
+    assert models.batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
     soon = Models()
     assert len(numbers_of(run_to_end(soon, [1], [2], [3], batch_size=100, within_ms=20))) == 3
     assert sum(map(len, soon.batches)) == 3
