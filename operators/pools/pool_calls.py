@@ -64,7 +64,8 @@ class PoolCalls:
         """Return the result of a batch from one of the actors."""
         losses = 0
         while True:
-            member = await (self._by_itself() if losses else self._until(self._members.take))
+            is_alone = losses > 0
+            member = await (self._by_itself() if is_alone else self._until(self._members.take))
             try:
                 return await member.actor.call(batch)
             except ActorLost as lost:
@@ -78,7 +79,7 @@ class PoolCalls:
                     ) from lost.__cause__
             finally:
                 member.calls -= 1
-                member.is_reserved = False
+                member.is_reserved = member.is_reserved and not is_alone
                 self._tell()
 
     async def _by_itself(self) -> Member[PoolActor]:
