@@ -41,13 +41,13 @@ class ActorPool:
 
         return RayPool(self, host)
 
-    def unmade(self, error: BaseException, traceback_text: str = "") -> JobError:
+    def unmade(self, error: BaseException) -> JobError:
         """Return the error of a job whose model cannot be made."""
         return JobError(
             f"operator {self.operator!r}: the model of {called(self.make)} cannot be made: "
             f"{type(error).__name__}: {error}",
             operator=self.operator,
-            traceback_text=traceback_text,
+            traceback_text="\n".join(getattr(error, "__notes__", ())),
         )
 
 

@@ -3,6 +3,7 @@
 It is stateless for the pool: any other actor makes its calls as well. Calls of all workers run one after the other.
 """
 
+from traceback import format_tb
 from typing import Any
 
 from tidewheel.host.log_lines import LogSettings
@@ -23,7 +24,7 @@ class ModelActor:
         try:
             self._model = made_model(make)
         except Exception as error:  # noqa: BLE001 - `ready` raises it
-            self._failure = error
+            self._failure = self._with_lines(error)
 
     def __repr__(self) -> str:
         """Return the label in Ray's dashboard, which also precedes each line of output in the driver."""
@@ -37,4 +38,14 @@ class ModelActor:
     def call(self, batch: Any) -> Any:
         self.ready()
         assert self._model is not None, "it is ready"
-        return self._model(batch)
+        try:
+            return self._model(batch)
+        except Exception as error:
+            self._with_lines(error)
+            raise
+
+    def _with_lines(self, error: Exception) -> Exception:
+        """Note in an error which lines have raised it, since a traceback cannot be pickled."""
+        raised = error.__traceback__ and error.__traceback__.tb_next
+        error.add_note(f"In {self._label}:\n{''.join(format_tb(raised)).rstrip()}")
+        return error

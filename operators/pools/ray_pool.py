@@ -60,7 +60,7 @@ class RayPoolActor:
         try:
             return await self._actor.call.remote(batch)
         except RayTaskError as error:
-            raise _raised_by_model(error) from None
+            raise error.cause from None  # it has a note with the lines of the actor
         except _LOST as error:
             raise ActorLost(f"The last error: {error}") from error
 
@@ -178,7 +178,7 @@ class RayPool(RunningAttachment):
         try:
             ray.get(call)
         except RayTaskError as error:
-            raise self._pool.unmade(error.cause, str(error)) from None
+            raise self._pool.unmade(error.cause) from None
         except ray.exceptions.ActorUnavailableError:
             self._up.discard(number)
         except RayError as error:
@@ -251,9 +251,3 @@ def _put(pool: ActorPool) -> Any:
                 f"actors: {reason}. Make what it uses in the constructor"
             ) from None  # Ray's own error has a page of text
         raise
-
-
-def _raised_by_model(error: RayTaskError) -> BaseException:
-    cause: BaseException = error.cause
-    cause.add_note(f"In an actor of the pool:\n{error}")
-    return cause

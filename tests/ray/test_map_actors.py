@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
-from tests.kit.messages import raises
 from tests.ray.leftovers import hosts, nothing_left
 from tests.ray.worker_killer import WorkerKiller
 
@@ -125,13 +124,18 @@ def refuse() -> Any:
 
 
 @pytest.mark.parametrize(
-    "options", [{"model": refuse}, {"model": partial(Squares, 0), "resources": {"GPU": 2}}], ids=["constructor", "GPU"]
+    ("options", "said"),
+    [
+        ({"model": refuse}, "the model of refuse cannot be made: OSError: no weights"),
+        ({"model": partial(Squares, 0), "resources": {"GPU": 2}}, "Each reserves GPU=2.* has too little GPU"),
+    ],
+    ids=["constructor", "GPU"],
 )
-def test_a_pool_that_cannot_start_is_an_error(options: dict[str, Any]) -> None:
+def test_a_pool_that_cannot_start_is_an_error(options: dict[str, Any], said: str) -> None:
     """At once, or as soon as a job may wait for resources no longer."""
     flow = tw.Dataflow("unmade")
     flow.input("numbers").map_actors(**options, replicas=2).capture("results")
-    with nothing_left(), raises(tw.JobError) as caught:
+    with nothing_left(), pytest.raises(tw.JobError, match=f"(?s){said}") as caught:
         tw.run(flow, config=tw.RuntimeConfig(deploy_timeout_s=1.5 if "resources" in options else DEADLINE_S))
     assert caught.value.operator == "map_actors"
 
@@ -156,16 +160,21 @@ def test_a_model_whose_actors_die_again_and_again_fails_the_job(tmp_path: Path) 
     """The job does not start actors for ever."""
     flow = tw.Dataflow("dying")
     flow.input("numbers").map_actors(partial(Dying, tmp_path), replicas=1).probe("done")
-    with nothing_left(), raises(tw.JobError), tw.run(flow) as job:
-        numbers = job.input("numbers")
-        numbers.send([1])
-        numbers.advance_to(1)
-        job.probe("done").wait_until(1, DEADLINE_S)
-        [actor] = hosts("model")
-        actor.kill()
-        numbers.send([2])
-        numbers.close()
-        job.wait(DEADLINE_S)
+    with nothing_left(), pytest.raises(tw.JobError, match="died before their model was made"), tw.run(flow) as job:
+        kill_the_actor(job)
+
+
+def kill_the_actor(job: tw.types.Job) -> None:
+    """Kill the actor of a pool after its first call, and wait for a second one."""
+    numbers = job.input("numbers")
+    numbers.send([1])
+    numbers.advance_to(1)
+    job.probe("done").wait_until(1, DEADLINE_S)
+    [actor] = hosts("model")
+    actor.kill()
+    numbers.send([2])
+    numbers.close()
+    job.wait(DEADLINE_S)
 
 
 def test_a_model_that_raises_on_ray_fails_the_job_with_its_traceback() -> None:
