@@ -1,7 +1,8 @@
 """The actors of a pool as one worker sees them: which one its next call goes to.
 
-- An actor has at most `CALLS_PER_ACTOR` calls of the worker: one that runs, and one that waits there meanwhile, so that
-  the actor does not idle between two.
+- An actor has at most `SURE_CALLS` calls of the worker in progress: one that runs, and one that waits there meanwhile,
+  so that the actor does not idle between two. While their batches are small, it has up to `MOST_CALLS`, with at most
+  `MOST_BYTES` together: these travel in bundles, as a trip takes longer than a small batch.
 - A reserved actor gets no further calls. So a call can have an actor for itself.
 - A lost actor gets no calls.
 """
@@ -12,8 +13,9 @@ from typing import Final, Generic, TypeVar
 
 Actor = TypeVar("Actor")
 
-CALLS_PER_ACTOR: Final = 2
-"""The most calls of one worker that are in progress at an actor."""
+SURE_CALLS: Final = 2
+MOST_CALLS: Final = 16
+MOST_BYTES: Final = 8 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +25,7 @@ class Member(Generic[Actor]):
     number: int
     actor: Actor
     calls: int = 0
+    bytes: int = 0
     is_reserved: bool = False
     is_lost: bool = False
 
@@ -34,13 +37,16 @@ class Members(Generic[Actor]):
         first: the number of the actor that this worker prefers among equally busy ones; others than other workers do.
 
     >>> members = Members()
-    >>> members.take() is None
+    >>> members.take(1) is None
     True
     >>> for number in (0, 1):
     ...     _ = members.join(number, f"actor {number}")
-    >>> taken = [members.take() for _ in range(5)]
+    >>> taken = [members.take(MOST_BYTES) for _ in range(5)]
     >>> [member and member.actor for member in taken]
     ['actor 0', 'actor 1', 'actor 0', 'actor 1', None]
+    >>> members.give_back(taken[1], MOST_BYTES)
+    >>> members.take(1).actor
+    'actor 1'
     """
 
     def __init__(self, first: int = 0) -> None:
@@ -59,13 +65,25 @@ class Members(Generic[Actor]):
         if member in self._members:
             self._members.remove(member)
 
-    def take(self) -> Member[Actor] | None:
-        """Return the least busy actor, with one call more; None if none has room."""
+    def take(self, size: int) -> Member[Actor] | None:
+        """Return the least busy actor, with one call of ``size`` bytes more; None if it has no room."""
         member = self._least_busy()
-        if member is None or member.calls >= CALLS_PER_ACTOR:
+        if member is None:
             return None
-        member.calls += 1
+        is_small = member.calls < MOST_CALLS and member.bytes + size <= MOST_BYTES
+        if member.calls >= SURE_CALLS and not is_small:
+            return None
+        self.begin(member, size)
         return member
+
+    def begin(self, member: Member[Actor], size: int) -> None:
+        member.calls += 1
+        member.bytes += size
+
+    def give_back(self, member: Member[Actor], size: int) -> None:
+        """End a call of ``size`` bytes."""
+        member.calls -= 1
+        member.bytes -= size
 
     def reserve(self) -> Member[Actor] | None:
         """Return the least busy actor, reserved; None if there is none. It is free once it has no calls."""

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, Protocol, Self, TypeVar
 
+from tidewheel.batches.batches import size_in_bytes
+from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.operators.pools.members import Member, Members
 
 T = TypeVar("T")
@@ -49,6 +51,7 @@ class PoolCalls:
         self._members: Members[PoolActor] = Members(first=worker * pool.replicas // workers)
         self._keeping: list[asyncio.Task[None]] = []
         self._failure: Exception | None = None
+        self._sizes = RecordSizes()
 
     async def __aenter__(self) -> Self:
         self._changed = asyncio.Event()
@@ -62,10 +65,10 @@ class PoolCalls:
 
     async def __call__(self, batch: Any) -> Any:
         """Return the result of a batch from one of the actors."""
-        losses = 0
+        losses, size = 0, size_in_bytes(batch, self._sizes)
         while True:
             is_alone = losses > 0
-            member = await (self._by_itself() if is_alone else self._until(self._members.take))
+            member = await (self._by_itself(size) if is_alone else self._until(lambda: self._members.take(size)))
             try:
                 return await member.actor.call(batch)
             except ActorLost as lost:
@@ -78,16 +81,16 @@ class PoolCalls:
                         f"crash in native code. {lost}"
                     ) from lost.__cause__
             finally:
-                member.calls -= 1
+                self._members.give_back(member, size)
                 member.is_reserved = member.is_reserved and not is_alone
                 self._tell()
 
-    async def _by_itself(self) -> Member[PoolActor]:
+    async def _by_itself(self, size: int) -> Member[PoolActor]:
         while True:
             member = await self._until(self._members.reserve)
             await self._until(lambda: not member.calls or member.is_lost or None)  # noqa: B023 - awaited here
             if not member.is_lost:
-                member.calls += 1
+                self._members.begin(member, size)
                 return member
 
     async def _keep(self, number: int) -> None:

@@ -1,13 +1,11 @@
-"""The actors of a pool on Ray: the driver starts, watches, replaces and ends them, and the workers call them.
+"""The actors of a pool on Ray, on the side of the driver, which starts, watches, replaces and ends them.
 
 - The driver owns the actors, so they end with its process. In place of an actor that has died, it starts one with the
   same name, by which workers find it.
 - An actor counts as up once its model is made. A model whose constructor fails, or ends its process again and again,
   fails the job for good.
-- A worker calls only actors that are up, so a model that takes long to load holds no call.
 """
 
-import asyncio
 import logging
 import threading
 import time
@@ -15,15 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import ray
-from ray.exceptions import (
-    NodeDiedError,
-    ObjectLostError,
-    OutOfMemoryError,
-    RayActorError,
-    RayError,
-    RayTaskError,
-    WorkerCrashedError,
-)
+from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
 from tidewheel.host.attachment import AttachmentHost, RunningAttachment
 from tidewheel.host.log_lines import LogSettings, about
@@ -32,7 +22,7 @@ from tidewheel.host.ray_cluster import NAMESPACE, actor_class, left, membership
 from tidewheel.host.worker_names import WORKER_PREFIX
 from tidewheel.operators.pools.actor_pool import ActorPool
 from tidewheel.operators.pools.model_actor import ModelActor
-from tidewheel.operators.pools.pool_calls import ActorLost
+from tidewheel.operators.pools.ray_pool_handle import RayPoolHandle
 from tidewheel.progress import GraphError
 from tidewheel.runtime.description.placement import Node, Placement, listed, reserving
 from tidewheel.runtime.errors import JobError
@@ -44,46 +34,6 @@ _ASK_S: Final = 1.0
 _LOOK_S: Final = 0.1
 _MOST_DEATHS: Final = 3
 """The number of actors that may die before their model is made, with none that comes up in between."""
-
-_LOST = (RayActorError, ObjectLostError, NodeDiedError, WorkerCrashedError, OutOfMemoryError)
-"""Errors after which a call is repeated: its actor or its result is gone, and the model has raised nothing."""
-
-
-class RayPoolActor:
-    """An actor that is up, for one worker."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    async def call(self, batch: Any) -> Any:
-        # Ray writes large arguments and results once, to shared memory, from which tables are read without a copy.
-        try:
-            return await self._actor.call.remote(batch)
-        except RayTaskError as error:
-            raise error.cause from None  # it has a note with the lines of the actor
-        except _LOST as error:
-            raise ActorLost(f"The last error: {error}") from error
-
-
-class RayPoolHandle:
-    """A pool for one worker: the actors, and the names by which it finds those that replace them."""
-
-    def __init__(self, actors: Sequence[Any], names: Sequence[str]) -> None:
-        self._actors = list(actors)
-        self._names = names
-        self.replicas = len(names)
-
-    async def join(self, number: int) -> RayPoolActor:
-        while True:
-            actor, self._actors[number] = self._actors[number], None
-            try:
-                if actor is None:
-                    actor = await asyncio.to_thread(ray.get_actor, self._names[number], NAMESPACE)
-                await actor.ready.remote()
-            except (RayError, ValueError):  # it has died or was not replaced yet; the driver decides about the job
-                await asyncio.sleep(_LOOK_S)
-            else:
-                return RayPoolActor(actor)
 
 
 class RayPool(RunningAttachment):
@@ -179,13 +129,14 @@ class RayPool(RunningAttachment):
             ray.get(call)
         except RayTaskError as error:
             raise self._pool.unmade(error.cause) from None
-        except ray.exceptions.ActorUnavailableError:
+        except ActorUnavailableError:
             self._up.discard(number)
         except RayError as error:
             _LOGGER.warning("%s: actor %d has died and is replaced: %s", self._where, number, error, extra=self._about)
             if number not in self._up:
                 self._deaths += 1
             self._up.discard(number)
+            ray.kill(self._actors[number], no_restart=True)  # it is dead, but keeps its name while a process knows it
             self._actors[number] = None
             if self._deaths > _MOST_DEATHS:
                 raise JobError(

@@ -20,8 +20,10 @@ from tidewheel.batches.batches import (
     is_numpy,
     length,
     records,
+    size_in_bytes,
     take_slice,
 )
+from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.host.safe_text import safe_text
 from tidewheel.operators.base.setting_aside import Aside, letter
 from tidewheel.progress.redaction import called
@@ -51,6 +53,10 @@ class CallForm(ABC):
     @abstractmethod
     def size(self, item: Any) -> int:
         """Return the number of records of an item."""
+
+    @abstractmethod
+    def bytes(self, item: Any) -> int:
+        """Return about the bytes of an item."""
 
     @abstractmethod
     def next_call(self, waiting: Iterable[Any], count: int) -> NextCall:
@@ -83,6 +89,9 @@ class _OfRecords(CallForm):
 
     def size(self, item: Any) -> int:
         return 1
+
+    def bytes(self, item: Any) -> int:
+        return size_in_bytes([item], RecordSizes())
 
     def aside(self, item: Any, error: BaseException, traceback: TracebackType | None) -> Any:
         return Aside(letter(item, error, traceback=traceback))
@@ -163,6 +172,9 @@ class PieceOfBatches(CallForm):
 
     def size(self, item: Any) -> int:
         return length(item)
+
+    def bytes(self, item: Any) -> int:
+        return size_in_bytes(item, RecordSizes())
 
     def next_call(self, waiting: Iterable[Any], count: int) -> NextCall:
         first, taken, total = None, 0, 0

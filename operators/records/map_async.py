@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from tidewheel.batches.batches import length
 from tidewheel.host.log_lines import about
 from tidewheel.host.retry import Retry
 from tidewheel.operators.base.division import Division
@@ -39,6 +38,19 @@ _Place: TypeAlias = tuple[Time, Label | None]
 """The time of a record, and the substream that it belongs to."""
 
 
+class Room(NamedTuple):
+    """The records that an operator may have in progress: ``records``, or more as long as their batches are small.
+
+    Attributes:
+        small: how many those may be.
+        bytes: the size that they have together, at most about.
+    """
+
+    records: int
+    small: int = 0
+    bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
     """The limits and retries of calls.
@@ -49,6 +61,7 @@ class CallPolicy:
         per_second: how many attempts may begin in a second, on all workers together; None for no limit.
         form: how many records a call has.
         fills_within_s: how long a call that is not full waits for more records, in seconds.
+        limited: the room for records in progress; None for what all calls together may have.
     """
 
     concurrency: int
@@ -57,11 +70,12 @@ class CallPolicy:
     per_second: float | None = None
     form: CallForm = SingleRecord()  # noqa: RUF009 - it has no state
     fills_within_s: float = 0.0
+    limited: Room | None = None
 
     @property
-    def most_records(self) -> int:
-        """The number of records that all calls in progress may have."""
-        return self.concurrency * self.form.most_records
+    def room(self) -> Room:
+        """The room for records in progress."""
+        return self.limited or Room(self.concurrency * self.form.most_records)
 
 
 class CallPace:
@@ -381,7 +395,7 @@ class MapAsync:
         instance_of(context).waits_for = "results of calls that are under way"
         self._context = context
         self._form = policy.form
-        self._most = policy.most_records
+        self._room = policy.room
         self._ordered = ordered
         self._caught = caught
         self._tokens = context.notificator()
@@ -392,7 +406,10 @@ class MapAsync:
         self._next = max(self._pending, default=-1) + 1
         self._next_to_send = min(self._pending, default=self._next)
         self._new = [(number, item) for number, (_, item) in self._pending.items()]
-        self._records = sum(self._form.size(item) for _, item in self._new)
+        self._sizes: dict[int, int] = {}
+        """The bytes of items in progress by number, where the room depends on them."""
+        self._records, self._bytes = 0, 0
+        self._add(self._new)
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
         self._send(self._results(self._calls.take()), output)
@@ -404,7 +421,7 @@ class MapAsync:
             self._context.expect_activation()
 
     def _read(self, input: InputPort) -> None:
-        while self._records < self._most and (message := next(iter(input), None)) is not None:
+        while self._has_room and (message := next(iter(input), None)) is not None:
             lent, batch = message
             assert not isinstance(lent.label, MixedLabel), "messages are divided"
             place = lent.time, lent.label
@@ -413,8 +430,20 @@ class MapAsync:
             self._next += len(fresh)
             self._left[place] += len(fresh)
             self._pending.update((number, (place, item)) for number, item in fresh)
-            self._records += length(batch)
+            self._add(fresh)
             self._new += fresh
+
+    @property
+    def _has_room(self) -> bool:
+        room = self._room
+        return self._records < room.records or (self._records < room.small and self._bytes < room.bytes)
+
+    def _add(self, items: list[tuple[int, Any]]) -> None:
+        self._records += sum(self._form.size(item) for _, item in items)
+        if self._room.small:
+            for number, item in items:
+                self._sizes[number] = self._form.bytes(item)
+                self._bytes += self._sizes[number]
 
     def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
         for outcome in outcomes:
@@ -438,6 +467,7 @@ class MapAsync:
     def _place_of(self, number: int) -> _Place:
         place, item = self._pending.pop(number)
         self._records -= self._form.size(item)
+        self._bytes -= self._sizes.pop(number, 0)
         return place
 
     def _send(self, results: Iterable[tuple[_Place, Any]], output: OutputPort) -> None:

@@ -352,10 +352,10 @@ class RecordOperators(StreamBase[Record]):
         """Replace each record by its result of a model, which actors beside the workers call with whole batches.
 
         The job starts ``replicas`` Ray actors, shared by all workers, and makes a model in each. An actor makes one
-        call at a time. While two calls of a worker are in progress at each actor, the worker reads no more records,
-        which in the end holds back sources. An actor that dies is replaced, and its calls are repeated, so a model may
-        get a batch twice; each record has one result. The actors end with the job. On the local engine, each model has
-        a thread of this process.
+        call at a time. A worker has two calls in progress at each actor, or up to 16 with 8 MiB together. While it has
+        so many, it reads no more records, which in the end holds back sources. An actor that dies is replaced, and its
+        calls are repeated, so a model may get a batch twice; each record has one result. The actors end with the job.
+        On the local engine, each model has a thread of this process.
 
         The job fails at its start if the model cannot be made, or if no actor comes up within
         `RuntimeConfig.deploy_timeout_s`.
@@ -393,11 +393,11 @@ class RecordOperators(StreamBase[Record]):
         """
         # asyncio takes a fifth of the time that all else takes to import.
         from tidewheel.operators.pools.actor_pool import ActorPool, pool_name
-        from tidewheel.operators.pools.members import CALLS_PER_ACTOR
+        from tidewheel.operators.pools.members import MOST_BYTES, MOST_CALLS, SURE_CALLS
         from tidewheel.operators.pools.model import check_maker
         from tidewheel.operators.records.call_forms import PieceOfBatches
         from tidewheel.operators.records.map_actors import build_map_actors
-        from tidewheel.operators.records.map_async import CallPolicy
+        from tidewheel.operators.records.map_async import CallPolicy, Room
 
         check_maker(model)
         check_positive("map_actors", "replicas", replicas)
@@ -405,10 +405,11 @@ class RecordOperators(StreamBase[Record]):
         if not _is_number(within_ms) or not 0 <= within_ms < inf:
             raise GraphError(f"map_actors: within_ms is a number of milliseconds, 0 or more, not {within_ms!r}")
         policy = CallPolicy(
-            CALLS_PER_ACTOR * replicas,
+            MOST_CALLS * replicas,
             retry=_checked("map_actors", retry),
             form=PieceOfBatches(batch_size, called(model)),
             fills_within_s=within_ms / 1000,
+            limited=Room(SURE_CALLS * replicas * batch_size, MOST_CALLS * replicas * batch_size, MOST_BYTES * replicas),
         )
         caught = caught_by(self._description, "map_actors", dead_letters)
         build = build_map_actors(policy, ordered=ordered, caught=caught)

@@ -15,6 +15,7 @@ import pytest
 import tidewheel as tw
 from tests.ray.leftovers import hosts, nothing_left
 from tests.ray.worker_killer import WorkerKiller
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -77,7 +78,7 @@ def test_each_record_once_whatever_dies(tmp_path: Path, records: int, kinds: lis
         kills.start()
         job.wait(DEADLINE_S)
         assert kills.end() == len(kinds)
-        assert len(hosts("model")) <= REPLICAS
+        assert eventually(lambda: len(hosts("model")) == REPLICAS, DEADLINE_S), "the dead were replaced"
         found = Counter((entry.time, *one) for entry in job.captured("squares") for one in entry.batch)
     assert found == Counter((number // 2 // EPOCH, number, number**2) for number in range(records))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewheel.operators.pools.members import CALLS_PER_ACTOR
+from tidewheel.operators.pools.members import MOST_CALLS
 from tidewheel.operators.pools.pool_calls import ActorLost, PoolCalls
 
 DEADLINE_S = 30.0
@@ -26,6 +26,10 @@ class Actor:
         self.batches: list[Any] = []
 
     async def call(self, batch: Any) -> Any:
+        [number] = batch
+        return [await self._square(number)]
+
+    async def _square(self, batch: int) -> int:
         self.batches.append(batch)
         self._pool.most = max(self._pool.most, len(self.batches))
         self._pool.beside[batch].append(len(self.batches) - 1)
@@ -68,7 +72,8 @@ def results_of(pool: Pool, batches: list[int]) -> list[Any]:
 
     async def all_of_them() -> list[Any]:
         async with PoolCalls(pool, 0, 1) as calls, asyncio.timeout(DEADLINE_S):
-            return list(await asyncio.gather(*map(calls, batches), return_exceptions=True))
+            made = await asyncio.gather(*(calls([batch]) for batch in batches), return_exceptions=True)
+            return [one if isinstance(one, BaseException) else one[0] for one in made]
 
     return asyncio.run(all_of_them())
 
@@ -78,7 +83,7 @@ def test_each_call_has_its_result_whatever_dies(random: Random, replicas: int, k
     """No actor has more calls than its share, and those that have died are used no more."""
     pool = Pool(random, replicas, kills)
     assert results_of(pool, list(range(count))) == [number**2 for number in range(count)]
-    assert pool.most <= CALLS_PER_ACTOR
+    assert pool.most <= MOST_CALLS
     assert sum(pool.started.values()) <= replicas + kills
 
 
@@ -92,7 +97,7 @@ def test_a_batch_that_ends_its_actors_harms_no_other(random: Random, replicas: i
     assert len(pool.beside[POISON]) == 4
     assert pool.beside[POISON][1:] == [0, 0, 0]
     repeated = sum(len(made) - 1 for batch, made in pool.beside.items() if batch != POISON)
-    assert repeated < CALLS_PER_ACTOR, "only those that were beside its first call"
+    assert repeated < MOST_CALLS, "only those that were beside its first call"
 
 
 def test_an_error_of_the_pool_is_that_of_all_calls() -> None:
@@ -111,7 +116,7 @@ def test_what_a_model_raises_is_raised_once() -> None:
 
     class Refusing(Actor):
         async def call(self, batch: Any) -> Any:
-            if batch == 2:
+            if batch == [2]:
                 raise ValueError(batch)
             return await super().call(batch)
 
@@ -143,7 +148,7 @@ def test_workers_prefer_different_actors(workers: int) -> None:
     async def call_once(worker: int) -> None:
         async with PoolCalls(Ready(Random(0), 4, 0), worker, workers) as calls:
             await asyncio.sleep(0)  # all actors are up
-            await calls(0)
+            await calls([0])
 
     for worker in range(workers):
         asyncio.run(call_once(worker))

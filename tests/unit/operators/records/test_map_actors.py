@@ -16,6 +16,7 @@ from tests.kit.operators.calls import call_threads, within_deadline
 from tests.kit.runtime.one_operator import DEADLINE_S, Results, captured, feed, settle
 from tests.waiting import eventually
 from tidewheel.batches.batches import length, records
+from tidewheel.operators.pools.members import MOST_BYTES, MOST_CALLS, SURE_CALLS
 
 
 class Models:
@@ -50,7 +51,7 @@ class Models:
             assert self._gate.wait(DEADLINE_S)
             under_way.pop()
             if isinstance(batch, list):
-                return [number**2 for number in batch]
+                return [number if isinstance(number, bytes) else number**2 for number in batch]
             return batch**2 if isinstance(batch, np.ndarray) else pa.table({"n": np.square(batch["n"].to_numpy())})
 
         return square
@@ -148,15 +149,19 @@ def test_a_time_completes_with_its_last_result(models: Models) -> None:
         assert sorted(numbers_of(captured(job))) == [(0, 1), (0, 4), (0, 9), (1, 16)]
 
 
-def test_two_calls_an_actor_and_no_more(models: Models) -> None:
+@pytest.mark.parametrize(
+    ("record", "read"), [(3, 2 * MOST_CALLS), (b"n" * MOST_BYTES, 2 * SURE_CALLS)], ids=["small", "large"]
+)
+def test_so_many_calls_an_actor_and_no_more(models: Models, record: Any, read: int) -> None:
     """Each model has one at a time, on its own thread; what there is no room for is not even read."""
-    with tw.run(inferring(models, batch_size=2), engine="local") as job:
-        feed(job, *([n, n + 1] for n in range(0, 20, 2)))
+    config = tw.RuntimeConfig(bytes_in_flight=1 << 30)
+    with tw.run(inferring(models, batch_size=2), engine="local", config=config) as job:
+        feed(job, *([record, record] for _ in range(40)))
         assert within_deadline(job, lambda: len(models.batches) == 2)
-        assert job.statistics().operators["map_actors"].messages_in == 4
+        assert job.statistics().operators["map_actors"].messages_in == read
         models.let_go()
         job.wait(DEADLINE_S)
-        assert len(numbers_of(captured(job))) == 20
+        assert len(numbers_of(captured(job))) == 80
     assert (models.made, models.most, len(models.threads)) == (2, 1, 2)
 
 
