@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 from typing import Any
 
 from tidewheel.host.attachment import AttachmentHost, RunningAttachment
@@ -16,6 +17,7 @@ class LocalActor:
     def __init__(self, thread: ThreadPoolExecutor, model: Model) -> None:
         self._thread = thread
         self._model = model
+        self.batch_s = inf
 
     async def call(self, batch: Any) -> Any:
         return await asyncio.wrap_future(self._thread.submit(self._model, batch))

@@ -1,14 +1,16 @@
 """The actors of a pool as one worker sees them: which one its next call goes to.
 
 - An actor has at most `SURE_CALLS` calls of the worker in progress: one that runs, and one that waits there meanwhile,
-  so that the actor does not idle between two. While their batches are small, it has up to `MOST_CALLS`, with at most
-  `MOST_BYTES` together: these travel in bundles, as a trip takes longer than a small batch.
+  so that the actor does not idle between two. While batches are small and the model is fast, it has up to
+  `MOST_CALLS`, with at most `MOST_BYTES` together, which take it about `AHEAD_S`. These travel in bundles, as a trip
+  takes longer than such a batch.
 - A reserved actor gets no further calls. So a call can have an actor for itself.
 - A lost actor gets no calls.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Generic, TypeVar
 
 Actor = TypeVar("Actor")
@@ -16,6 +18,7 @@ Actor = TypeVar("Actor")
 SURE_CALLS: Final = 2
 MOST_CALLS: Final = 16
 MOST_BYTES: Final = 8 << 20
+AHEAD_S: Final = 0.1
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +29,8 @@ class Member(Generic[Actor]):
     actor: Actor
     calls: int = 0
     bytes: int = 0
+    batch_s: float = inf
+    """The seconds that a batch has taken the model lately; infinite before the first result."""
     is_reserved: bool = False
     is_lost: bool = False
 
@@ -71,7 +76,7 @@ class Members(Generic[Actor]):
         if member is None:
             return None
         is_small = member.calls < MOST_CALLS and member.bytes + size <= MOST_BYTES
-        if member.calls >= SURE_CALLS and not is_small:
+        if member.calls >= SURE_CALLS and not (is_small and member.calls * member.batch_s < AHEAD_S):
             return None
         self.begin(member, size)
         return member

@@ -3,6 +3,7 @@
 It is stateless for the pool: any other actor makes its calls as well. Calls of all workers run one after the other.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from traceback import format_tb
@@ -45,10 +46,12 @@ class ModelActor:
         if self._failure is not None:
             raise self._failure.error
 
-    def call(self, batches: Sequence[Any]) -> list[Any]:
-        """Return what the model returns for each batch, or a `Failure`."""
+    def call(self, batches: Sequence[Any]) -> tuple[list[Any], float]:
+        """Return what the model returns for each batch, or a `Failure`, and the seconds that all have taken."""
         self.ready()
-        return [self._outcome(batch) for batch in batches]
+        began_s = time.perf_counter()
+        outcomes = [self._outcome(batch) for batch in batches]
+        return outcomes, time.perf_counter() - began_s
 
     def _outcome(self, batch: Any) -> Any:
         assert self._model is not None, "it is ready"

@@ -24,7 +24,13 @@ class ActorLost(Exception):  # noqa: N818 - named for what it says
 
 
 class PoolActor(Protocol):
-    """One actor of a pool that is up."""
+    """One actor of a pool that is up.
+
+    Attributes:
+        batch_s: the seconds that a batch has taken its model lately; infinite as long as that is unknown.
+    """
+
+    batch_s: float
 
     async def call(self, batch: Any) -> Any:
         """Return what the model returns; raise what it raises, or ActorLost."""
@@ -82,6 +88,7 @@ class PoolCalls:
                     ) from lost.__cause__
             finally:
                 self._members.give_back(member, size)
+                member.batch_s = member.actor.batch_s
                 member.is_reserved = member.is_reserved and not is_alone
                 self._tell()
 

@@ -7,6 +7,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from math import inf
 from typing import Any, Final
 
 import ray
@@ -40,6 +41,7 @@ class RayPoolActor:
         self._actor = actor
         self._waiting: list[tuple[Any, asyncio.Future[Any]]] = []
         self._bundles: set[asyncio.Task[None]] = set()
+        self.batch_s = inf
 
     async def call(self, batch: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -63,7 +65,8 @@ class RayPoolActor:
     async def _make_calls(self, bundle: Sequence[tuple[Any, "asyncio.Future[Any]"]]) -> None:
         # Ray writes large arguments and results once, to shared memory, from which tables are read without a copy.
         try:
-            results = await self._actor.call.remote([batch for batch, _ in bundle])
+            results, took_s = await self._actor.call.remote([batch for batch, _ in bundle])
+            self.batch_s = took_s / len(bundle)
         except BaseException as error:  # noqa: BLE001 - each call raises it
             results = [_told(error)] * len(bundle)
         for (_, coming), result in zip(bundle, results, strict=True):

@@ -61,6 +61,7 @@ class CallPolicy:
         per_second: how many attempts may begin in a second, on all workers together; None for no limit.
         form: how many records a call has.
         fills_within_s: how long a call that is not full waits for more records, in seconds.
+        unfull: how many calls may be in progress when one begins that is not full; None for ``concurrency`` - 1.
         limited: the room for records in progress; None for what all calls together may have.
     """
 
@@ -70,6 +71,7 @@ class CallPolicy:
     per_second: float | None = None
     form: CallForm = SingleRecord()  # noqa: RUF009 - it has no state
     fills_within_s: float = 0.0
+    unfull: int | None = None
     limited: Room | None = None
 
     @property
@@ -224,9 +226,13 @@ class AsyncCalls:
             task.add_done_callback(self._make_room)
 
     def _fills(self) -> bool:
-        """Tell whether the next call waits for more records; then it is looked at again when that has to end."""
-        if not self.policy.fills_within_s or self._next_call().is_full:
+        """Tell whether the next call waits for more records; if so, it is looked at again when that has to end."""
+        unfull = self.policy.unfull
+        is_crowded = unfull is not None and len(self._under_way) >= unfull
+        if not (self.policy.fills_within_s or is_crowded) or self._next_call().is_full:
             return False
+        if is_crowded:
+            return True  # the end of a call looks again
         while self._arrivals[0][0] < self._waiting[0][0]:
             self._arrivals.popleft()
         ends_s = self._arrivals[0][1] + self.policy.fills_within_s

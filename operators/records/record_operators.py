@@ -352,10 +352,10 @@ class RecordOperators(StreamBase[Record]):
         """Replace each record by its result of a model, which actors beside the workers call with whole batches.
 
         The job starts ``replicas`` Ray actors, shared by all workers, and makes a model in each. An actor makes one
-        call at a time. A worker has two calls in progress at each actor, or up to 16 with 8 MiB together. While it has
-        so many, it reads no more records, which in the end holds back sources. An actor that dies is replaced, and its
-        calls are repeated, so a model may get a batch twice; each record has one result. The actors end with the job.
-        On the local engine, each model has a thread of this process.
+        call at a time. A worker has two calls in progress at each actor; of a fast model up to 16, with 8 MiB
+        together. While it has so many, it reads no more records, which in the end holds back sources. An actor that
+        dies is replaced, and its calls are repeated, so a model may get a batch twice; each record has one result. The
+        actors end with the job. On the local engine, each model has a thread of this process.
 
         The job fails at its start if the model cannot be made, or if no actor comes up within
         `RuntimeConfig.deploy_timeout_s`.
@@ -409,6 +409,7 @@ class RecordOperators(StreamBase[Record]):
             retry=_checked("map_actors", retry),
             form=PieceOfBatches(batch_size, called(model)),
             fills_within_s=within_ms / 1000,
+            unfull=SURE_CALLS * replicas,
             limited=Room(SURE_CALLS * replicas * batch_size, MOST_CALLS * replicas * batch_size, MOST_BYTES * replicas),
         )
         caught = caught_by(self._description, "map_actors", dead_letters)

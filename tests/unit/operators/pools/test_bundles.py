@@ -32,7 +32,7 @@ class Actor:
     def call(self) -> "Actor":
         return self
 
-    async def remote(self, batches: Sequence[list[int]]) -> list[Any]:
+    async def remote(self, batches: Sequence[list[int]]) -> tuple[list[Any], float]:
         self.bundles.append(len(batches))
         self._under_way += 1
         self.most = max(self.most, self._under_way)
@@ -43,9 +43,8 @@ class Actor:
                 self._is_dead |= bool(self._kills) and self._random.random() < 0.2 and bool(self._kills.pop() or True)
                 if self._is_dead:
                     raise ActorDiedError
-                return [
-                    [n * n for n in batch] if batch[0] % 2 == 0 else Failure(ValueError(batch[0])) for batch in batches
-                ]
+                outcomes = [Failure(ValueError(n)) if n % 2 else [n * n] for [n] in batches]
+                return outcomes, 0.0
         finally:
             self._under_way -= 1
 

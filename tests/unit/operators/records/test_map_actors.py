@@ -126,6 +126,20 @@ def test_a_batch_waits_to_become_full() -> None:
     assert sum(map(len, soon.batches)) == 3
 
 
+def test_batches_fill_while_all_actors_are_busy(models: Models) -> None:
+    """Records that come then wait together, and not each in a call of its own."""
+    with tw.run(inferring(models, replicas=1), engine="local") as job:
+        for number in range(8):
+            job.input("numbers").send([number])
+            settle(job)
+            assert not eventually(lambda: len(models.batches) > 1, 0.01)
+        models.let_go()
+        job.input("numbers").close()
+        job.wait(DEADLINE_S)
+    assert [number for batch in models.batches for number in batch] == list(range(8))
+    assert len(models.batches) <= 3
+
+
 def test_a_batch_has_records_of_one_kind() -> None:
     """Tables of one schema are joined, other batches are apart."""
     models = Models(are_let_go=False)
