@@ -62,7 +62,8 @@ def check_batch(batch: Batch) -> None:
 
 def _is_masked(batch: Batch) -> bool:
     masked = sys.modules.get("numpy.ma")
-    return masked is not None and isinstance(batch, masked.MaskedArray)
+    # While another thread is still importing it, the module has no class yet.
+    return masked is not None and isinstance(batch, getattr(masked, "MaskedArray", ()))
 
 
 def length(batch: Batch) -> int:

@@ -1,4 +1,4 @@
-"""Attachments: parts of a job that run beside its workers, such as the publishers of a topic.
+"""Attachments: parts of a job that run beside its workers: the publishers of a topic, or a pool of actors.
 
 The runtime starts attachments before the workers, gives each worker a handle, and ends them after the workers.
 """
@@ -6,7 +6,7 @@ The runtime starts attachments before the workers, gives each worker a handle, a
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from tidewheel.progress import Time
 
@@ -17,7 +17,7 @@ class AttachmentHost:
 
     On the local engine, ``pump`` runs the job one round in the calling thread, and returns False if there was no work.
     On Ray, ``nodes`` has the id of each worker's node. ``keeps_snapshots`` tells whether the job may restart from a
-    snapshot.
+    snapshot. An attachment may wait ``deploy_timeout_s`` seconds for resources of the cluster.
     """
 
     job: str
@@ -26,6 +26,7 @@ class AttachmentHost:
     pump: Callable[[], bool] | None = None
     nodes: Sequence[str] = ()
     keeps_snapshots: bool = False
+    deploy_timeout_s: float = 60.0
 
 
 class RunningAttachment(Protocol):
@@ -45,10 +46,25 @@ class RunningAttachment(Protocol):
         """True if the attachment needs nothing more from the job, which may end when its workers have finished."""
 
     def check(self) -> None:
-        """Raise a `TidewheelError` if a part of the attachment has died. Returns without waiting."""
+        """Raise a `TidewheelError` if a part of the attachment has died. Returns without waiting.
+
+        A `JobError` fails the job for good. After another error the job returns to a snapshot, if it keeps some.
+        """
 
     def go_back(self, nodes: Sequence[str]) -> None:
         """Prepare for new workers on these nodes: they restart from a snapshot and get new handles."""
+
+    @abstractmethod
+    def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
+        """End the attachment within ``timeout_s`` seconds: as complete, or with an ``error`` for its users.
+
+        ``on_purpose`` says that the user has stopped the job.
+        """
+
+
+@runtime_checkable
+class RunningTopic(RunningAttachment, Protocol):
+    """A running topic, which has subscribers."""
 
     @abstractmethod
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
@@ -59,14 +75,7 @@ class RunningAttachment(Protocol):
 
     @abstractmethod
     def statistics(self) -> Sequence[Mapping[str, int]]:
-        """Return the statistics of each part that answers."""
-
-    @abstractmethod
-    def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
-        """End the attachment within ``timeout_s`` seconds: as complete, or with an ``error`` for its users.
-
-        ``on_purpose`` says that the user has stopped the job.
-        """
+        """Return the statistics of each partition that answers."""
 
 
 class Attachment(Protocol):

@@ -17,27 +17,38 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from tidewheel.batches.batches import records
 from tidewheel.host.log_lines import about
 from tidewheel.host.retry import Retry
-from tidewheel.host.safe_text import safe_text
 from tidewheel.operators.base.division import Division
-from tidewheel.operators.base.setting_aside import Aside, Caught, letter
+from tidewheel.operators.base.setting_aside import Caught
+from tidewheel.operators.records.call_forms import CallForm, NextCall, SingleRecord, short
 from tidewheel.progress import Time
 from tidewheel.progress.redaction import called
-from tidewheel.runtime.description.plan import Build
+from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.messages.labels import Label, MixedLabel
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 _LOGGER = logging.getLogger(__name__)
 _ENDS_WITHIN_S = 5.0
-_LONGEST_RECORD = 200
 
 _Place: TypeAlias = tuple[Time, Label | None]
 """The time of a record, and its substream."""
+
+
+class Room(NamedTuple):
+    """The records that an operator may have in progress: ``records``, or more as long as their batches are small.
+
+    Attributes:
+        small: how many those may be.
+        bytes: the size that they have together, at most about.
+    """
+
+    records: int
+    small: int = 0
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +59,25 @@ class CallPolicy:
         concurrency: how many calls may be in progress at a time.
         timeout_s: the time limit for each attempt, and for entering the context manager, in seconds; None for no limit.
         per_second: how many attempts may begin in a second, on all workers together; None for no limit.
-        batch_size: the greatest number of records in a call's list; None calls with a single record.
+        form: how many records a call has.
+        fills_within_s: how long a call that is not full waits for more records, in seconds.
+        unfull: how many calls may be in progress when one begins that is not full; None for ``concurrency`` - 1.
+        limited: the room for records in progress; None for what all calls together may have.
     """
 
     concurrency: int
     timeout_s: float | None = None
     retry: Retry = Retry(attempts=1)  # noqa: RUF009 - it is frozen
     per_second: float | None = None
-    batch_size: int | None = None
+    form: CallForm = SingleRecord()  # noqa: RUF009 - it has no state
+    fills_within_s: float = 0.0
+    unfull: int | None = None
+    limited: Room | None = None
 
     @property
-    def most_records(self) -> int:
-        """The number of records that all calls in progress may have."""
-        return self.concurrency * (self.batch_size or 1)
+    def room(self) -> Room:
+        """The room for records in progress."""
+        return self.limited or Room(self.concurrency * self.form.most_records)
 
 
 class CallPace:
@@ -104,8 +121,8 @@ class AsyncCalls:
     """The calls of one operator on one worker, on an event loop in a thread of their own.
 
     Attributes:
-        function: called with each record, or with a list of records; the result is awaited. An asynchronous context
-            manager is entered before the first call, and the object that this returns is called instead.
+        function: called with the argument of a `CallForm`; the result is awaited. An asynchronous context manager is
+            entered before the first call, and the object that this returns is called instead.
         activate: called, on that thread, when there are outcomes.
         caught: the errors that fail a record and not the job.
     """
@@ -117,6 +134,9 @@ class AsyncCalls:
     pace: CallPace | None = None
     caught: Caught = ()
     _waiting: deque[tuple[int, Any]] = field(default_factory=deque)
+    _arrivals: deque[tuple[int, float]] = field(default_factory=deque)
+    """The last number of each submission, and its moment, as far as items of it wait; kept only to fill calls."""
+    _look_again: "asyncio.TimerHandle | None" = None
     _under_way: set["asyncio.Task[None]"] = field(default_factory=set)
     _outcomes: deque[Outcome] = field(default_factory=deque)
     _is_open: bool = False
@@ -131,7 +151,9 @@ class AsyncCalls:
     # ------------------------------------------------------------------ on the worker's thread
 
     def submit(self, calls: list[tuple[int, Any]]) -> None:
-        """Call the function for each (number, record), in this order, as soon as ``concurrency`` allows."""
+        """Call the function for each (number, item), in this order, as soon as ``concurrency`` allows."""
+        if self.policy.fills_within_s:
+            self._arrivals.append((calls[-1][0], time.monotonic()))  # before the items, which the loop may take at once
         self._waiting.extend(calls)
         if self._thread is None:
             self._loop = asyncio.new_event_loop()
@@ -192,15 +214,42 @@ class AsyncCalls:
 
     def _fill(self) -> None:
         while (
-            self._is_open and self._waiting and not self._is_pausing and len(self._under_way) < self.policy.concurrency
+            self._is_open
+            and self._waiting
+            and not self._is_pausing
+            and len(self._under_way) < self.policy.concurrency
+            and not self._fills()
         ):
             self._is_pausing = self.pace is not None
             task = self._loop.create_task(self._call(self._some()) if self.pace is None else self._call_at_its_moment())
             self._under_way.add(task)
             task.add_done_callback(self._make_room)
 
+    def _fills(self) -> bool:
+        """Tell whether the next call waits for more records; if so, it is looked at again when that has to end."""
+        unfull = self.policy.unfull
+        is_crowded = unfull is not None and len(self._under_way) >= unfull
+        if not (self.policy.fills_within_s or is_crowded) or self._next_call().is_full:
+            return False
+        if is_crowded:
+            return True  # the end of a call looks again
+        while self._arrivals[0][0] < self._waiting[0][0]:
+            self._arrivals.popleft()
+        ends_s = self._arrivals[0][1] + self.policy.fills_within_s
+        if time.monotonic() >= ends_s:
+            return False
+        if self._look_again is not None:
+            self._look_again.cancel()
+        self._look_again = self._loop.call_later(max(0.0, ends_s - time.monotonic()), self._fill)
+        return True
+
+    def _next_call(self) -> NextCall:
+        # The worker's thread appends meanwhile, which ends an iteration over a deque with an error.
+        count = min(len(self._waiting), self.policy.form.most_records)
+        return self.policy.form.next_call((self._waiting[place][1] for place in range(count)), count)
+
     def _some(self) -> list[tuple[int, Any]]:
-        return [self._waiting.popleft() for _ in range(min(self.policy.batch_size or 1, len(self._waiting)))]
+        return [self._waiting.popleft() for _ in range(self._next_call().items)]
 
     async def _call_at_its_moment(self) -> None:
         """Take the records after the pause, so that a list has all records that arrived meanwhile."""
@@ -231,31 +280,20 @@ class AsyncCalls:
             self._serving.cancel()
 
     async def _call(self, calls: list[tuple[int, Any]]) -> None:
-        numbers, found = [number for number, _ in calls], [record for _, record in calls]
+        numbers, found = [number for number, _ in calls], [item for _, item in calls]
+        form = self.policy.form
         try:
-            result = await self._result(found)
-            results = [result] if self.policy.batch_size is None else self._one_for_each(found, result)
+            results = form.results(found, await self._result(found), self.function)
             outcomes = [Outcome(number, one) for number, one in zip(numbers, results, strict=True)]
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and self._closed.is_set():
                 raise
-            failure = _raisable(error, f"the call for {self._shown(found)}")
+            failure = _raisable(error, f"the call for {form.shown(found)}")
             traceback = failure.__traceback__
             if isinstance(failure, self.caught):
                 failure.__traceback__ = None  # otherwise the next call that raises it adds to it
             outcomes = [Outcome(number, error=failure, traceback=traceback) for number in numbers]
         self._finish(*outcomes)
-
-    def _one_for_each(self, found: list[Any], result: Any) -> list[Any]:
-        if not isinstance(result, list | tuple) or len(result) != len(found):
-            raise TypeError(
-                "map_async with batch_size= calls a function that returns a list with the result of each record of its "
-                f"list; for {len(found)} records {called(self.function)} returned {_short(result)}"
-            )
-        return list(result)
-
-    def _shown(self, found: list[Any]) -> str:
-        return _short(found[0] if self.policy.batch_size is None else found)
 
     async def _result(self, found: list[Any]) -> Any:
         retry, made, paused_s = self.policy.retry, 0, 0.0
@@ -273,17 +311,17 @@ class AsyncCalls:
             return await retry.call_async(attempt, clock=lambda: time.monotonic() - paused_s)
         except retry.on as error:
             if retry.attempts != 1 and not isinstance(error, self.caught):
-                error.add_note(f"This was attempt {made}, the last, for {self._shown(found)}.")
+                error.add_note(f"This was attempt {made}, the last, for {self.policy.form.shown(found)}.")
             raise
 
     async def _attempt(self, found: list[Any]) -> Any:
-        coming = self.function(found[0] if self.policy.batch_size is None else found[:])  # it may change its list
+        coming = self.function(self.policy.form.argument(found))
         if not inspect.isawaitable(coming):
             raise TypeError(
                 f"map_async calls a function whose result is awaited, such as one defined with 'async def'; "
-                f"{called(self.function)} returned {_short(coming)}"
+                f"{called(self.function)} returned {short(coming)}"
             )
-        return await self._in_time(coming, lambda: f"the call for {self._shown(found)}")
+        return await self._in_time(coming, lambda: f"the call for {self.policy.form.shown(found)}")
 
     async def _in_time(self, coming: Awaitable[Any], what: Callable[[], str]) -> Any:
         if self.policy.timeout_s is None:
@@ -313,16 +351,16 @@ def _raisable(error: BaseException, what: str) -> BaseException:
     return cancelled
 
 
-def _short(record: Any) -> str:
-    text = safe_text(record)
-    return text if len(text) <= _LONGEST_RECORD else f"{text[:_LONGEST_RECORD]}..."
-
-
 def build_map_async(
     function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool, caught: Caught = ()
 ) -> Build:
     """Build an operator that calls ``function`` for each record, and sets aside records with a ``caught`` error."""
-    return lambda context: _MapAsync(context, function, policy, ordered=ordered, caught=caught).schedule
+
+    def build(context: OperatorContext) -> Schedule:
+        own = copy(function) if hasattr(function, "__aenter__") else function
+        return MapAsync(context, own, policy, ordered=ordered, caught=caught).schedule
+
+    return build
 
 
 def _deal(pending: dict[int, Any], workers: int) -> list[dict[int, Any]]:
@@ -337,11 +375,14 @@ def _numbered(one: dict[int, Any], other: dict[int, Any]) -> dict[int, Any]:
 _DIVISION = Division(_deal, _numbered)
 
 
-class _MapAsync:
+class MapAsync:
     """The operator on one worker.
 
-    Its state is the records whose results are not sent yet, numbered in order of arrival. A job that continues from a
-    snapshot calls the function again for these records.
+    Its state is the items, records or pieces of batches, whose results are not sent yet, numbered in order of arrival.
+    A job that continues from a snapshot calls the function again for these items.
+
+    Args:
+        function: the worker's own, as for `AsyncCalls`.
     """
 
     def __init__(
@@ -353,14 +394,14 @@ class _MapAsync:
         ordered: bool,
         caught: Caught,
     ) -> None:
-        own = copy(function) if hasattr(function, "__aenter__") else function
         name = f"tidewheel-async-{context.name}-{context.worker}"
         pace = None if policy.per_second is None else CallPace(policy.per_second, context.workers)
-        self._calls = AsyncCalls(name, own, policy, context.activate, pace, caught)
+        self._calls = AsyncCalls(name, function, policy, context.activate, pace, caught)
         context.on_close(self._calls.close)
         instance_of(context).waits_for = "results of calls that are under way"
         self._context = context
-        self._most = policy.most_records
+        self._form = policy.form
+        self._room = policy.room
         self._ordered = ordered
         self._caught = caught
         self._tokens = context.notificator()
@@ -370,7 +411,11 @@ class _MapAsync:
         self._arrived: dict[int, Any] = {}
         self._next = max(self._pending, default=-1) + 1
         self._next_to_send = min(self._pending, default=self._next)
-        self._new = [(number, record) for number, (_, record) in self._pending.items()]
+        self._new = [(number, item) for number, (_, item) in self._pending.items()]
+        self._sizes: dict[int, int] = {}
+        """The bytes of items in progress by number, where the room depends on them."""
+        self._records, self._bytes = 0, 0
+        self._add(self._new)
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
         self._send(self._results(self._calls.take()), output)
@@ -382,23 +427,36 @@ class _MapAsync:
             self._context.expect_activation()
 
     def _read(self, input: InputPort) -> None:
-        while len(self._pending) < self._most and (message := next(iter(input), None)) is not None:
+        while self._has_room and (message := next(iter(input), None)) is not None:
             lent, batch = message
             assert not isinstance(lent.label, MixedLabel), "messages are divided"
             place = lent.time, lent.label
             self._tokens.notify_at(lent)
-            fresh = list(enumerate(records(batch), start=self._next))
+            fresh = list(enumerate(self._form.items(batch), start=self._next))
             self._next += len(fresh)
             self._left[place] += len(fresh)
-            self._pending.update((number, (place, record)) for number, record in fresh)
+            self._pending.update((number, (place, item)) for number, item in fresh)
+            self._add(fresh)
             self._new += fresh
+
+    @property
+    def _has_room(self) -> bool:
+        room = self._room
+        return self._records < room.records or (self._records < room.small and self._bytes < room.bytes)
+
+    def _add(self, items: list[tuple[int, Any]]) -> None:
+        self._records += sum(self._form.size(item) for _, item in items)
+        if self._room.small:
+            for number, item in items:
+                self._sizes[number] = self._form.bytes(item)
+                self._bytes += self._sizes[number]
 
     def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
         for outcome in outcomes:
             number, error, result = outcome.number, outcome.error, outcome.result
             if number is not None and isinstance(error, self._caught):
-                aside = Aside(letter(self._pending[number][1], error, traceback=outcome.traceback))
-                result, error = aside, None
+                result = self._form.aside(self._pending[number][1], error, outcome.traceback)
+                error = None
             if error is not None:
                 if number is not None:
                     instance_of(self._context).work_at(self._pending[number][0][0])
@@ -407,27 +465,33 @@ class _MapAsync:
             if self._ordered:
                 self._arrived[number] = result
             else:
-                yield self._pending.pop(number)[0], result
+                yield self._place_of(number), result
         while self._next_to_send in self._arrived:
-            place, _ = self._pending.pop(self._next_to_send)
-            yield place, self._arrived.pop(self._next_to_send)
+            yield self._place_of(self._next_to_send), self._arrived.pop(self._next_to_send)
             self._next_to_send += 1
 
+    def _place_of(self, number: int) -> _Place:
+        place, item = self._pending.pop(number)
+        self._records -= self._form.size(item)
+        self._bytes -= self._sizes.pop(number, 0)
+        return place
+
     def _send(self, results: Iterable[tuple[_Place, Any]], output: OutputPort) -> None:
-        for place, batch in self._batches(results):
+        for place, found in self._by_place(results):
             token = self._tokens.take(*place)
-            output.send(token, batch)
-            self._left[place] -= len(batch)
+            for batch in self._form.batches(found):
+                output.send(token, batch)
+            self._left[place] -= len(found)
             if self._left[place]:
                 self._tokens.notify_at(token)
             else:
                 del self._left[place]
                 token.discard()
 
-    def _batches(self, results: Iterable[tuple[_Place, Any]]) -> Iterable[tuple[_Place, list[Any]]]:
+    def _by_place(self, results: Iterable[tuple[_Place, Any]]) -> Iterable[tuple[_Place, list[Any]]]:
         if self._ordered:
             return [(place, [result for _, result in run]) for place, run in groupby(results, itemgetter(0))]
-        batches: dict[_Place, list[Any]] = {}
+        found: dict[_Place, list[Any]] = {}
         for place, result in results:
-            batches.setdefault(place, []).append(result)
-        return batches.items()
+            found.setdefault(place, []).append(result)
+        return found.items()

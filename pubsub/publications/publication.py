@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from tidewheel.display.checked_name import MOST_CHARACTERS, check_name
-from tidewheel.host.attachment import AttachmentHost, RunningAttachment
+from tidewheel.host.attachment import AttachmentHost, RunningTopic
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.pubsub.catalog.catalog import RESERVED, TopicInfo
 from tidewheel.pubsub.errors import DeliveryError
@@ -136,7 +136,7 @@ class Publication:
         return RayPublication(self, host)
 
 
-class RunningPublication(RunningAttachment):
+class RunningPublication(RunningTopic):
     """A topic of a running job, with one connection for each worker."""
 
     handles: "Sequence[PublisherConnection]"

@@ -53,7 +53,7 @@ class Node:
         return f"{self.host} ({self.id[:8]})"
 
     def __str__(self) -> str:
-        return f"node {self.name} has {_listed(self.resources)}; labels {_listed(self.labels)}"
+        return f"node {self.name} has {listed(self.resources)}; labels {listed(self.labels)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Placement:
         >>> len({node.host for node in Placement("pack", {}, {}).deal(4, nodes)})
         1
         """
-        fitting = [node for node in nodes if not self._lacking(node)]
+        fitting = [node for node in nodes if not self.lacking(node)]
         candidates = [node for node in fitting if node.resources.get("CPU")] or fitting
         if not candidates:
             return []
@@ -104,14 +104,8 @@ class Placement:
     def actor_options(self, node: Node) -> dict[str, Any]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        own = {option: self.resources[name] for name, option in _OWN_OPTIONS.items() if name in self.resources}
-        others = {name: amount for name, amount in self.resources.items() if name not in _OWN_OPTIONS}
-        return {
-            "num_cpus": 0,
-            **own,
-            "resources": others,
-            "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
-        }
+        strategy = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        return {**reserving(self.resources), "scheduling_strategy": strategy}
 
     def _reserve(self, workers: int, timeout_s: float, job: str) -> list[str]:
         import ray
@@ -140,21 +134,22 @@ class Placement:
         import ray
 
         nodes = Node.all()
-        found = [f"{node}: {self._lacking(node) or 'has that, but not free for all of them'}" for node in nodes]
+        found = [f"{node}: {self.lacking(node) or 'has that, but not free for all of them'}" for node in nodes]
         free = ray.available_resources()
         return JobError(
             f"job {job!r}: no room on the cluster within {timeout_s:g} s (deploy_timeout_s). "
-            f"{self._asked(workers)}.\n  " + "\n  ".join(found) + f"\nFree on all nodes together: {_listed(free)}. "
+            f"{self._asked(workers)}.\n  " + "\n  ".join(found) + f"\nFree on all nodes together: {listed(free)}. "
             f"{self._advice(nodes)}"
         )
 
     def _asked(self, workers: int) -> str:
-        asked = [_listed(self.resources)] if self.resources else []
-        asked += [f"a node with labels {_listed(self.labels)}"] if self.labels else []
+        asked = [listed(self.resources)] if self.resources else []
+        asked += [f"a node with labels {listed(self.labels)}"] if self.labels else []
         each = " each" if workers > 1 else ""
         return f"{workers} worker{'s' if workers > 1 else ''} asked for {' on '.join(asked) or 'any node'}{each}"
 
-    def _lacking(self, node: Node) -> str:
+    def lacking(self, node: Node) -> str:
+        """Return in words what a node lacks; empty if it has all that is asked for, free or not."""
         reasons = [
             f"lacks label {name}={value}" for name, value in self.labels.items() if node.labels.get(name) != value
         ]
@@ -166,7 +161,7 @@ class Placement:
         return ", ".join(reasons)
 
     def _advice(self, nodes: Sequence[Node]) -> str:
-        if not all(map(self._lacking, nodes)):
+        if not all(map(self.lacking, nodes)):
             return "End what uses the rest, run fewer workers, or ask for less (RuntimeConfig.resources)"
         return (
             "Start a node that has what is asked for (ray start --resources ... --labels ...), or change resources and "
@@ -174,7 +169,18 @@ class Placement:
         )
 
 
-def _listed(mapping: Mapping[str, Any]) -> str:
+def reserving(resources: Mapping[str, float]) -> dict[str, Any]:
+    """Return the options of an actor that reserves resources by Ray's names; no CPU unless they say so.
+
+    >>> reserving({"GPU": 1, "fast_disk": 0.5})
+    {'num_cpus': 0, 'num_gpus': 1, 'resources': {'fast_disk': 0.5}}
+    """
+    own = {option: resources[name] for name, option in _OWN_OPTIONS.items() if name in resources}
+    others = {name: amount for name, amount in resources.items() if name not in _OWN_OPTIONS}
+    return {"num_cpus": 0, **own, "resources": others}
+
+
+def listed(mapping: Mapping[str, Any]) -> str:
     shown = {name: value for name, value in sorted(mapping.items()) if not name.startswith(_RAYS_OWN)}
     return ", ".join(f"{name}={_shown(name, value)}" for name, value in shown.items()) or "none"
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 from tidewheel.display.notebook_cell import is_notebook
-from tidewheel.host.attachment import Attachment, RunningAttachment
+from tidewheel.host.attachment import Attachment, RunningTopic
 from tidewheel.host.log_lines import about
 from tidewheel.progress import CompiledGraph, TidewheelError
 from tidewheel.runtime.description.checked_records import checked
@@ -234,9 +234,10 @@ class Job(ABC):
         """The jobs of the added dataflows that were not dropped, by name."""
         return self._added.by_name
 
-    def topic(self, name: str) -> RunningAttachment:
+    def topic(self, name: str) -> RunningTopic:
         """Return the running publication of ``stream.publish(name)``; raise JobError if there is no such topic."""
-        return self._attachments.by_name[known(self.plan, "topic", name, self._attachments.by_name)]
+        topics = self._attachments.topics
+        return topics[known(self.plan, "topic", name, topics)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
         """Return what holds back the frontier at a probe, topic or capture; print it, or read its ``holders``.
@@ -265,7 +266,7 @@ class Job(ABC):
         """
         self._life.check_alive()
         view = JobView(self.plan, self._compiled, self._reports())
-        topics = {name: topic.statistics() for name, topic in self._attachments.by_name.items()}
+        topics = {name: topic.statistics() for name, topic in self._attachments.topics.items()}
         return replace(view.statistics(), inputs=self._feed.inputs.statistics(view.reports), topics=topics)
 
     def stop(self, *, snapshot: bool = False) -> None:

@@ -76,7 +76,14 @@ class RayJob(Job):
 
     def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
         nodes, keeps_snapshots = self._workers.nodes, self._snapshots is not None
-        host = AttachmentHost(self.name, self.engine, self.workers, nodes=nodes, keeps_snapshots=keeps_snapshots)
+        host = AttachmentHost(
+            self.name,
+            self.engine,
+            self.workers,
+            nodes=nodes,
+            keeps_snapshots=keeps_snapshots,
+            deploy_timeout_s=self.config.deploy_timeout_s,
+        )
         self._attachments.start(attachments, host)
         if self._snapshots is not None and self._is_host:
             self._recovery = Recovery(self, self._snapshots)
@@ -166,7 +173,7 @@ class RayJob(Job):
             self._taker.close()
         if self._link is not None:
             self._link.close()
-        self._workers.come_up_again(self.name, stay=bool(self._attachments.by_name))
+        self._workers.come_up_again(self.name, stay=bool(self._attachments.topics))
         have_come_up()
         self._attachments.go_back(self._workers.nodes)
         snapshots.go_back()

@@ -1,14 +1,14 @@
-"""The attachments of a running job, such as the publications of its topics."""
+"""The attachments of a running job: the publications of its topics, and pools of actors."""
 
 import logging
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidewheel.host.attachment import Attachment, AttachmentHost, RunningAttachment
+from tidewheel.host.attachment import Attachment, AttachmentHost, RunningAttachment, RunningTopic
 from tidewheel.host.log_lines import about
 from tidewheel.progress import TidewheelError
-from tidewheel.runtime.errors import AttachmentGone, CannotGoBack
+from tidewheel.runtime.errors import AttachmentGone, CannotGoBack, JobError
 
 _LOGGER = logging.getLogger(__name__)
 _FINISH_TIMEOUT_S = 10.0
@@ -60,11 +60,17 @@ class RunningAttachments:
     def have_ended(self) -> bool:
         return all(running.has_ended for running in self.by_name.values())
 
+    @property
+    def topics(self) -> dict[str, RunningTopic]:
+        return {name: running for name, running in self.by_name.items() if isinstance(running, RunningTopic)}
+
     def check(self) -> None:
-        """Raise AttachmentGone if an attachment has died."""
+        """Raise AttachmentGone if an attachment has died, or the JobError with which it fails the job."""
         for name, running in self.by_name.items():
             try:
                 running.check()
+            except JobError:
+                raise
             except TidewheelError as error:
                 raise AttachmentGone(f"job {self._job!r} has lost {name!r}: {error}") from error
 
@@ -73,4 +79,9 @@ class RunningAttachments:
 
     def problems(self) -> list[str]:
         found = {name: running.problem for name, running in self.by_name.items()}
-        return [f"topic {name!r}: {problem}" for name, problem in found.items() if problem is not None]
+        topics = self.topics
+        return [
+            f"topic {name!r}: {problem}" if name in topics else f"{name}: {problem}"
+            for name, problem in found.items()
+            if problem is not None
+        ]

@@ -215,9 +215,7 @@ class JobTelemetry(NoTelemetry):
         began = time.monotonic()
         if began < self._topics_after:
             return {}
-        found = {
-            name: topic.statistics() for name, topic in job._attachments.by_name.items() if name in job.plan.topics
-        }
+        found = {name: topic.statistics() for name, topic in job._attachments.topics.items() if name in job.plan.topics}
         now = time.monotonic()
         self._topics_after = now + (now - began) * _REST_PER_ASKING if now - began > _ANSWER_S else now
         return found

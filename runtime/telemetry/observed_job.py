@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from tidewheel.host.attachment import RunningAttachment
+from tidewheel.host.attachment import RunningTopic
 from tidewheel.progress import CompiledGraph, TidewheelError
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
@@ -22,7 +22,7 @@ class Life(Protocol):
 
 class Attachments(Protocol):
     @property
-    def by_name(self) -> Mapping[str, RunningAttachment]: ...
+    def topics(self) -> Mapping[str, RunningTopic]: ...
 
     def problems(self) -> list[str]: ...
 

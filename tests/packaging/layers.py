@@ -54,6 +54,7 @@ LAYERS = {
     "operators/tables": "columns of Arrow tables",
     "operators/windows": "windows of event time",
     "operators/substreams": "divided streams",
+    "operators/pools": "pools of actors with models, and the calls of workers to them",
     "operators/records": "one record at a time, routing, loops, times",
     "operators/sinks": "captures, files, topics, sinks of one's own",
     "operators/sources": "files, queues, topics, sources of one's own",

@@ -28,6 +28,7 @@ TITLES = {
     "worker": "ray::WorkerActor",
     "publisher": "ray::PublisherActor",
     "relay": "ray::RelayActor",
+    "model": "ray::ModelActor",
 }
 """Ray's names for the processes of actors while they live, by kind of actor."""
 

@@ -31,6 +31,9 @@ from tests.kit.operators.wrong_arguments import ANYTHING, ARGUMENTS, OMITTED
 from tidewheel.batches.batches import is_arrow, is_numpy, records
 from tidewheel.runtime.description.dataflow_description import description_of
 
+CALLS = {"map_async", "map_actors"}
+"""Operators that make calls beside the worker."""
+
 WATCHED: Feed = [(0, [3, 1, 3, 8]), (0, [2, 30]), (1, [5, 0]), (2, [5, 4, 17]), (2, [6, 9, 12])]
 """Epochs of which the last may still be open."""
 
@@ -162,11 +165,11 @@ def kept(job: tw.types.Job) -> dict[Any, bytes]:
     }
 
 
-@pytest.mark.parametrize("case", [one for one in [*TABLE, *IN_LOOPS] if one.operator != "map_async"], ids=str)
+@pytest.mark.parametrize("case", [one for one in [*TABLE, *IN_LOOPS] if one.operator not in CALLS], ids=str)
 def test_what_is_kept_of_an_epoch_goes_when_it_is_complete(case: OperatorCase) -> None:
     """Whatever the input will still bring. Of all epochs an operator keeps something only if the row says so.
 
-    Calls of `map_async` end when they do, so what that keeps at a moment is a matter of chance.
+    Calls of `map_async` and `map_actors` end when they do, so what these keep at a moment is a matter of chance.
     """
     flow = tw.Dataflow("test")
     case.describe(flow.input("numbers")).capture("results")

@@ -26,7 +26,7 @@ from tidewheel.runtime.description.plan import Schedule
 
 WORKERS = (1, 2, 3)
 MOST_TURNS = 6
-IN_A_JOB = ("publish",)
+IN_A_JOB = ("publish", "map_actors")
 """Operators that need the attachments of a job."""
 ON_AS_MANY_WORKERS = ("capture_to",)
 """Operators that refuse another number of workers."""

@@ -162,6 +162,17 @@ RECORDS = [
         name="ordered",
         order="kept",
     ),
+    of_epoch(
+        "map_actors",
+        lambda stream, number: stream.map_actors(
+            lambda: lambda batch: [number(record) ** 2 for record in records(batch)],
+            replicas=1,
+            batch_size=3,
+            ordered=True,
+        ),
+        each_epoch(lambda ns: [n**2 for n in ns]),
+        order="kept",
+    ),
     OperatorCase(
         "map_batches",
         lambda stream, _: stream.map_batches(lambda batch: batch[1:]).concat(stream.map_batches(lambda one: one[:1])),

@@ -29,6 +29,7 @@ from tests.kit.operators.operator_case import number_of
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
 from tests.waiting import eventually
+from tidewheel.operators.records.call_forms import ListOfRecords
 from tidewheel.operators.records.map_async import AsyncCalls, CallPace, CallPolicy, build_map_async
 from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.worker.operator_context import instance_of
@@ -621,7 +622,7 @@ def test_a_list_fills_while_its_call_waits_for_the_pace() -> None:
 
     asked: list[int] = []
     function = Lists()
-    policy = CallPolicy(8, per_second=1, batch_size=10)
+    policy = CallPolicy(8, per_second=1, form=ListOfRecords(10))
     calls = AsyncCalls("tidewheel-async-test", function, policy, lambda: None, Paces(1, 1))
     try:
         for number in range(6):

@@ -271,7 +271,7 @@ def test_topics_and_snapshots_are_told() -> None:
     flow.input("numbers").publish("collected by telemetry")
     made = Looked(flow)
     with made.job as job:
-        counts = {name: topic.statistics() for name, topic in job._attachments.by_name.items()}
+        counts = {name: topic.statistics() for name, topic in job._attachments.topics.items()}
         taken = {"folder": "/x", "number": 3, "taken": AT, "bytes": 10, "written_bytes": 4, "seconds": 0.1}
         document = made.look(topics=counts, snapshots=taken)
         topic = document["topics"]["collected by telemetry"]
