@@ -340,6 +340,21 @@ def test_coroutines() -> None:
     stream.map_async(length)  # type: ignore[arg-type]
 
 
+class Lengths:
+    """A model."""
+
+    def __call__(self, found: list[str]) -> list[int]:
+        """Return the length of each word."""
+        return list(map(len, found))
+
+
+def test_models() -> None:
+    """A model is made without arguments; the types of its results are not known."""
+    assert_type(words(numbers()).map_actors(Lengths, replicas=2), tw.Stream[Any])
+    with pytest.raises(tw.GraphError):
+        words(numbers()).map_actors("Lengths", replicas=2)  # type: ignore[arg-type]
+
+
 class ForgetfulSink(tw.Sink):
     def commit(self, epoch: Time, parts: list[Any]) -> None: ...
 
