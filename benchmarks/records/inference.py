@@ -1,15 +1,16 @@
 """The rows a second that a model in a pool of actors takes, by `map_actors` and by `map_batches` of Ray Data.
 
 Both read the same Ray Dataset, whose blocks are in the object store, and call the same model with as many actors, which
-reserve no CPU. The model is a network of two layers in NumPy. It notes when each call begins and ends: the rate is that
-of all rows between the first and the last of these moments. So the start of actors and workers does not count.
+reserve no CPU. The model is a network of two layers in NumPy. It notes when each call begins and ends. The rate is that
+of the calls which begin when all actors have made one, until the last one ends. So no start of a process counts.
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,15 @@ STORE_BYTES = 1 << 30
 DEADLINE_S = 120.0
 
 
+class Call(NamedTuple):
+    """One call of a model: in which process, when, and for how many rows."""
+
+    pid: int
+    began_s: float
+    ended_s: float
+    rows: int
+
+
 class Network:
     """Scores rows, and notes the moments of its calls."""
 
@@ -47,7 +57,8 @@ class Network:
         features = column.flatten().to_numpy().reshape(-1, FEATURES)
         scores = np.maximum(features @ self._first, 0) @ self._second
         count = rows.num_rows
-        return pa.table({"score": scores, "began_s": np.full(count, began_s), "ended_s": np.full(count, time.time())})
+        noted = {"pid": os.getpid(), "began_s": began_s, "ended_s": time.time()}
+        return pa.table({"score": scores, **{name: np.full(count, value) for name, value in noted.items()}})
 
 
 def main() -> None:
@@ -85,31 +96,39 @@ def block(number: int) -> pa.Table:
     return pa.table({"features": pa.FixedSizeListArray.from_arrays(features, FEATURES)})
 
 
-def moments(results: pa.Table) -> list[tuple[int, float, float]]:
-    """Return the number of rows of a table, and when the first of their calls began and the last ended."""
-    return [(results.num_rows, min(results["began_s"].to_numpy()), max(results["ended_s"].to_numpy()))]
+def calls(results: pa.Table) -> list[Call]:
+    """Return the calls of a table of results."""
+    made = results.group_by(["pid", "began_s", "ended_s"]).aggregate([("score", "count")])
+    return [
+        Call(*row)
+        for row in zip(*(made[name].to_pylist() for name in ("pid", "began_s", "ended_s", "score_count")), strict=True)
+    ]
 
 
-def rate(found: list[tuple[int, float, float]], expected: int) -> float:
-    """Return the rows a second, from the first call to the last."""
-    rows = sum(count for count, _, _ in found)
+def rate(found: list[Call], expected: int) -> float:
+    """Return the rows a second, from when all actors have made a call to the last."""
+    rows = sum(call.rows for call in found)
     assert rows == expected, f"{rows} rows instead of {expected}"
-    return rows / (max(ended_s for _, _, ended_s in found) - min(began_s for _, began_s, _ in found))
+    firsts = {pid: min(call.began_s for call in found if call.pid == pid) for pid in {call.pid for call in found}}
+    assert len(firsts) == ACTORS, f"{len(firsts)} actors instead of {ACTORS}"
+    began_s = max(firsts.values())
+    counted = [call for call in found if call.began_s >= began_s]
+    return sum(call.rows for call in counted) / (max(call.ended_s for call in counted) - began_s)
 
 
 def job_rate(dataset: ray.data.Dataset, rows: int) -> float:
     flow = tw.Dataflow("inference")
     read = from_dataset(flow, "rows", dataset)
-    read.map_actors(Network, replicas=ACTORS, batch_size=BATCH_ROWS).map_batches(moments).capture("moments")
+    read.map_actors(Network, replicas=ACTORS, batch_size=BATCH_ROWS).capture("scores")
     with tw.run(flow) as job:
         job.wait(timeout_s=DEADLINE_S)
-        return rate([one for captured in job.captured("moments") for one in captured.batch], rows)
+        return rate([one for captured in job.captured("scores") for one in calls(captured.batch)], rows)
 
 
 def map_batches_rate(dataset: ray.data.Dataset, rows: int) -> float:
     scored = dataset.map_batches(Network, concurrency=ACTORS, num_cpus=0, batch_size=BATCH_ROWS, batch_format="pyarrow")
     batches: Any = scored.iter_batches(batch_size=None, batch_format="pyarrow")
-    return rate([one for batch in batches for one in moments(batch)], rows)
+    return rate([one for batch in list(batches) for one in calls(batch)], rows)
 
 
 if __name__ == "__main__":

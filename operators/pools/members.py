@@ -18,7 +18,7 @@ Actor = TypeVar("Actor")
 SURE_CALLS: Final = 2
 MOST_CALLS: Final = 16
 MOST_BYTES: Final = 8 << 20
-AHEAD_S: Final = 0.1
+AHEAD_S: Final = 0.2
 
 
 @dataclass(slots=True, eq=False)

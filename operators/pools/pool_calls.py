@@ -7,6 +7,7 @@
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol, Self, TypeVar
 
@@ -58,9 +59,9 @@ class PoolCalls:
         self._keeping: list[asyncio.Task[None]] = []
         self._failure: Exception | None = None
         self._sizes = RecordSizes()
+        self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
 
     async def __aenter__(self) -> Self:
-        self._changed = asyncio.Event()
         self._keeping = [asyncio.create_task(self._keep(number)) for number in range(self._pool.replicas)]
         return self
 
@@ -112,12 +113,23 @@ class PoolCalls:
             self._tell()
 
     def _tell(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        """Look again at what others wait for. It costs no step of a task that has to wait on."""
+        waiting, self._waiting = self._waiting, deque()
+        for found, coming in waiting:
+            if coming.done():  # its task was cancelled
+                continue
+            if (result := found()) is not None:
+                coming.set_result(result)
+            elif self._failure is not None:
+                coming.set_exception(self._failure)
+            else:
+                self._waiting.append((found, coming))
 
     async def _until(self, found: Callable[[], T | None]) -> T:
-        while (result := found()) is None:
-            if self._failure is not None:
-                raise self._failure
-            await self._changed.wait()
-        return result
+        if (result := found()) is not None:
+            return result
+        if self._failure is not None:
+            raise self._failure
+        coming: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((found, coming))
+        return await coming
