@@ -158,7 +158,7 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
         actors = vars(job)["_workers"].actors
         feed, looks, may_look = vars(job)["_feed"], threading.Event(), threading.Event()
         told: queue.Queue[tw.JobError] = queue.Queue()
-        lose = feed._lose
+        lose = feed.lose
 
         def lose_later(error: tw.JobError) -> None:
             told.put(error)
@@ -170,7 +170,7 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
             may_look.wait(DEADLINE_S)
 
         # The driver does nothing about what its connections or the workers tell it, and hears of no death.
-        vars(feed)["_lose"] = lose_later
+        vars(feed)["lose"] = lose_later
         vars(vars(job)["_attachments"])["check"] = look
         assert looks.wait(DEADLINE_S)
         os.kill(job.pids[1], signal.SIGKILL)
