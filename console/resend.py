@@ -15,7 +15,7 @@ from reprlib import repr as short
 from typing import Any, Final
 
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy
-from tidewheel.host.log_lines import printable
+from tidewheel.display.figures import plain
 from tidewheel.operators.base.failed_record import FailedRecord
 from tidewheel.operators.keys.record_hash import record_hash
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
@@ -25,11 +25,11 @@ from tidewheel.pubsub.subscribers.subscribing import find_topic, subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
 from tidewheel.pubsub.subscribers.subscription_options import Durable
 from tidewheel.runtime.engines.job_by_name import InputByName, Sent, job
-from tidewheel.runtime.errors import JobRolledBack
+from tidewheel.runtime.errors import JobRolledBack, WouldBlock
 
 NAME: Final = "tidewheel resend"
 _MOST_PENDING: Final = 1_000
-_SAVED_WITHIN_S: Final = 300.0
+SAVED_WITHIN_S: Final = 300.0
 _LOOKS_EVERY_S: Final = 0.1
 
 
@@ -114,8 +114,8 @@ class _Sending:
         """Send the letters of an epoch."""
         found = [(key, letter) for key, letter in self._letters(epoch) if self._is_wanted(letter)]
         for _, letter in found:
-            where, error = printable(letter.where), printable(letter.error)
-            self._say(f"{epoch.time!r}\t{where}\t{error}\t{letter.record!r}")
+            where, error, record = map(plain, (letter.where, letter.error, repr(letter.record)))
+            self._say(f"{epoch.time!r}\t{where}\t{error}\t{record}")
         self.count += len(found)
         if not is_dry:
             pending = _Pending(epoch, [(key, _batch(letter.record)) for key, letter in found])
@@ -128,7 +128,7 @@ class _Sending:
 
         What the job has lost, since it has gone back to a snapshot, is sent again.
         """
-        until = time.monotonic() + _SAVED_WITHIN_S
+        until = time.monotonic() + SAVED_WITHIN_S
         while self._pending:
             first = self._pending[0]
             try:
@@ -145,7 +145,7 @@ class _Sending:
             elif time.monotonic() > until:
                 raise DeliveryError(
                     f"topic {topic.topic!r}: no snapshot of job {self._target.job.name!r} has the letters of epoch "
-                    f"{first.epoch.time!r} within {_SAVED_WITHIN_S:g} s. They are not acknowledged: send them again",
+                    f"{first.epoch.time!r} within {SAVED_WITHIN_S:g} s. They are not acknowledged: send them again",
                     topic=topic.topic,
                 )
             else:
@@ -155,8 +155,13 @@ class _Sending:
         pending.sent = []
         for key, batch in pending.records:
             try:
-                pending.sent.append(self._target.send(batch, key=key))
-            except (TypeError, TimeoutError) as error:
+                pending.sent.append(self._target.send(batch, key=key, timeout_s=SAVED_WITHIN_S))
+            except (WouldBlock, TimeoutError) as error:
+                raise DeliveryError(
+                    f"the letters of epoch {pending.epoch.time!r} are not acknowledged: {error}. Start the command "
+                    "again when the job reads: a letter counts once"
+                ) from error
+            except TypeError as error:
                 raise DeliveryError(
                     f"a letter of epoch {pending.epoch.time!r} is not sent: {error}. It has {short(batch)}. Leave "
                     "out such letters with --where, as --where where!=parse, or mend them in a program"

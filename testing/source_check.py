@@ -203,8 +203,8 @@ class _Watched(Source[Any]):
         for copy in copies.values():
             copy.close()
 
-    def _waits(self, partition: Partition) -> bool:
-        return self._kind._waits(partition)
+    def _turn(self, partition: Partition) -> tuple[int, ...]:
+        return self._kind._turn(partition)
 
     def _of(self, partition: Partition) -> Source[Any]:
         return self._copy(crc32(repr(partition).encode()) % 2)

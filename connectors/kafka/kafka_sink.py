@@ -1,7 +1,7 @@
 """The sink that writes each epoch once to a Kafka topic."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from itertools import chain
 from typing import Any
@@ -148,11 +148,28 @@ class KafkaSink(Sink):
             return (
                 None if record.value is None else of_value(record.value),
                 None if record.key is None else of_key(record.key),
-                record.headers,
-                record.timestamp_ms,
+                _checked_headers(record.headers),
+                _checked_time(record.timestamp_ms),
             )
         except Exception as error:
             raise KafkaError(
                 f"{self._group}: a record{of} for topic {self._topic!r} has no such format: "
                 f"{type(error).__name__}: {error}. It is {record!r:.200}"
             ) from error
+
+
+def _checked_headers(headers: Iterable[tuple[str, Any]]) -> tuple[tuple[str, bytes], ...]:
+    """Return the headers that the client sends. Another name, such as half a surrogate pair, may crash its process."""
+    checked: list[Any] = []
+    for name, data in headers:
+        if not isinstance(name, str) or not isinstance(data, bytes | str | None):
+            raise TypeError(f"a header is a pair of a text and bytes, not {(name, data)!r:.200}")
+        name.encode()
+        checked.append((name, data.encode() if isinstance(data, str) else data))
+    return tuple(checked)
+
+
+def _checked_time(time_ms: Any) -> int | None:
+    if time_ms is not None and not (isinstance(time_ms, int) and abs(time_ms) < 1 << 63):
+        raise TypeError(f"timestamp_ms is an integer of 64 bits or None, not {time_ms!r:.200}")
+    return time_ms

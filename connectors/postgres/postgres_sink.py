@@ -152,6 +152,9 @@ class PostgresSink(Sink):
                 if name not in part.columns:  # the table has a value of its own for it
                     connection.execute(composed("ALTER TABLE {} ALTER {} DROP NOT NULL", self._tried, names_of([name])))
             _copy(connection, self._tried, part.columns, part.rows)
+            if part.deleted:
+                keys = self._temporary(connection, "tidewheel_tried_keys", self._key)
+                _copy(connection, keys, self._key, part.deleted)
 
     # ------------------------------------------------------------------ the transaction of an epoch
 
@@ -262,11 +265,14 @@ class PostgresSink(Sink):
 
 
 def _is_of_a_record(error: Exception) -> bool:
-    """Tell whether a record is at fault: its form, a value, or a value that has no form in SQL."""
+    """Tell whether a record is at fault: its form, a value, or a value that has no form in SQL.
+
+    The client raises TypeError or ValueError, as for a key that is a list, and for half a surrogate pair in a text.
+    """
     from psycopg import DataError, IntegrityError, ProgrammingError
 
     has_no_form = isinstance(error, ProgrammingError) and error.sqlstate is None
-    return has_no_form or isinstance(error, PostgresError | DataError | IntegrityError)
+    return has_no_form or isinstance(error, PostgresError | DataError | IntegrityError | TypeError | ValueError)
 
 
 def _copy(connection: "Connection[Any]", table: "Identifier", columns: Sequence[str], rows: Any) -> None:

@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction, isgeneratorfunction, signature
+from numbers import Integral
 from operator import add
 from typing import Any
 
@@ -192,7 +193,10 @@ class SinkOperators:
 
     def _taken(self, sink: Sink, records: Batch, part: _Prepared) -> Batch:
         """Return the records that the sink takes, and add letters for the others to the worker's part."""
-        refused = sink.refused(records) if self.caught else {}
+        if not self.caught:
+            return records
+        refused = sink.refused(records)
+        _check_refused(type(sink).__qualname__, refused, length(records))
         if not refused:
             return records
         rows = records_of(records)
@@ -242,6 +246,19 @@ class SinkOperators:
 
     def _has(self, last: Time | None, time: Time) -> bool:
         return last is not None and self.domain.less_equal(time, last)
+
+
+def _check_refused(kind: str, refused: object, records: int) -> None:
+    """Raise TypeError unless these are places in a batch of so many records, each with an exception."""
+    is_dict = isinstance(refused, Mapping)
+    if not is_dict or not all(
+        isinstance(place, Integral) and 0 <= int(place) < records and isinstance(error, Exception)
+        for place, error in refused.items()  # type: ignore[attr-defined]
+    ):
+        raise TypeError(
+            f"{kind}.refused returns a dict of places in the batch of {records:,}, from 0 on, each with an exception, "
+            f"such as {{0: ValueError('too long')}}, not {refused!r:.200}"
+        )
 
 
 def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: str) -> SinkOperators:

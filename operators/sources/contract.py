@@ -226,9 +226,13 @@ class Source(ABC, Generic[Record_co]):
         """Return the source whose ``at_a_time`` and ``retry`` hold for a partition."""
         return self
 
-    def _waits(self, partition: Partition) -> bool:
-        """Tell whether a partition is dealt only when all that do not wait have ended."""
-        return False
+    def _parts(self) -> "tuple[Source[Any], ...]":
+        """Return the sources that this one is made of."""
+        return ()
+
+    def _turn(self, partition: Partition) -> tuple[int, ...]:
+        """Return the turn of a partition, which is dealt when all of earlier turns have ended."""
+        return ()
 
 
 def saves(source: Source[Any]) -> bool:
@@ -271,6 +275,8 @@ def batch_of(fetched: Fetched[Any]) -> Batch:
 
 def check_source_object(name: str, source: Source[Any]) -> None:
     """Raise GraphError if a source cannot be pickled, or a method is async or has other parameters."""
+    for one in source._parts():
+        check_source_object(name, one)
     kind = type(source).__qualname__
     of_partition = ("partition", None)
     for method_name, given in (("partitions", ()), *((name, of_partition) for name in ("open", "saved", "behind"))):

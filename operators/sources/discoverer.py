@@ -146,15 +146,14 @@ class _Discoverer:
             host_of(self._context).agenda.expected[instance_of(self._context).number] = False
 
     def _deal(self, found: list[Partition], output: OutputPort) -> None:
-        """Deal the new partitions of a list, but for those that wait for others."""
-        waiting = [name for name in found if self._source._waits(name)]
-        others = [name for name in [*self._dealing.numbers, *found] if not self._source._waits(name)] if waiting else []
-        if self._news.ended.issuperset(others):
-            waiting = []
-        self._listed = found if waiting else []
-        self._dealing.has_listed = not waiting
-        held = set(waiting)
-        ready = [name for name in found if name not in held] if held else found
+        """Deal the new partitions of a list, but for those whose turn has not come."""
+        ready, ended = found, self._news.ended
+        if any(map(self._source._turn, found)):
+            present = min((self._source._turn(one) for one in {*self._dealing.numbers, *found} - ended), default=())
+            ready = [name for name in found if name in ended or self._source._turn(name) <= present]
+        waits = len(ready) < len(found)
+        self._listed = found if waits else []
+        self._dealing.has_listed = not waits
         deals = self._dealing.deal(ready, self._news.ended, self._context.workers)
         (token,) = self._tokens
         output.send(token, deals)
@@ -176,6 +175,6 @@ class _Discoverer:
                 token.downgrade(token.time + 1)
                 self._next_s = now_s + self._every_s
                 self._context.activator.after(self._every_s)
-        goes_on = (self._every_s or self._source.look_every_s) is not None or bool(self._listed)
+        goes_on = (self._every_s or self._source.look_every_s) is not None or not self._dealing.has_listed
         if self._news.latest is not None and goes_on:
             token.downgrade(later(token.time, self._news.latest))

@@ -44,7 +44,7 @@ class HybridSource(Source[Record_co]):
         self._history = history
         self._live = live
         self._names: list[Partition] | None = None
-        """The partitions of the history, once they are listed; none if they have ended before a snapshot."""
+        """The partitions of the history, once they are listed, or as a snapshot has them."""
         self.look_every_s = live.look_every_s
         self.endless = live.endless
         self.retry = replace(live.retry, on=(*_errors(history), *_errors(live)))  # where both are listed
@@ -57,13 +57,19 @@ class HybridSource(Source[Record_co]):
         return [*self._names, *(_named(_LIVE, name) for name in self._live.partitions())]
 
     def resumed(self, partitions: Collection[Partition]) -> None:
-        """Let each source compare its partitions; if the live source was read, the history has ended."""
-        live = [self._split(one)[1] for one in partitions if self._waits(one)]
+        """Let each source compare its partitions; if the live source was read, the history has ended.
+
+        The partitions of the history are listed again as they were, and so stay in the snapshots: a job that continues
+        without them would read the history anew once those of the live source are gone.
+        """
+        history = [one for one in partitions if not _is_live(one)]
+        live = [self._split(one)[1] for one in partitions if _is_live(one)]
+        if live or not isinstance(self._history, HybridSource):  # of which some may not be dealt yet
+            self._names = history
         if live:
-            self._names = []
             self._live.resumed(live)
         else:
-            self._history.resumed([self._split(one)[1] for one in partitions])
+            self._history.resumed([self._split(one)[1] for one in history])
 
     def open(self, partition: Partition, position: Any) -> Iterator[tuple[Any, Any] | Fetched[Record_co] | Pause]:
         """Read a partition of the source that it belongs to."""
@@ -97,14 +103,22 @@ class HybridSource(Source[Record_co]):
         source, name = self._split(partition)
         return source._owner(name)
 
-    def _waits(self, partition: Partition) -> bool:
-        return str(partition).startswith(_LIVE)
+    def _parts(self) -> tuple[Source[Any], ...]:
+        return self._history, self._live
+
+    def _turn(self, partition: Partition) -> tuple[int, ...]:
+        source, name = self._split(partition)
+        return int(_is_live(partition)), *source._turn(name)
 
     def _split(self, partition: Partition) -> tuple[Source[Record_co], Partition]:
         """Return the source of a partition, and the name that it has there."""
-        kind = _LIVE if self._waits(partition) else _HISTORY
+        kind = _LIVE if _is_live(partition) else _HISTORY
         own = str(partition)[len(kind) :]
         return self._live if kind == _LIVE else self._history, int(own[1:]) if own[0] == _NUMBER else own[1:]
+
+
+def _is_live(partition: Partition) -> bool:
+    return str(partition).startswith(_LIVE)
 
 
 def _named(kind: str, name: Partition) -> str:

@@ -6,6 +6,7 @@ seconds without a report it ends.
 
 import threading
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Final, get_args
 
 from tidewheel.host.log_lines import about
@@ -81,19 +82,19 @@ class LagWatch:
             behind: Any = self._source.behind(partition, position)
             if behind is not None:
                 _check(type(self._source).__qualname__, behind)
-        except Exception as error:  # noqa: BLE001 - the job goes on without this number
+        except BaseException as error:  # noqa: BLE001 - the job goes on without this number
             if not (self._has_warned or self._closed.is_set()):
                 self._has_warned = True
                 said = "source %r: the lag of partition %r is unknown: %s: %s"
                 extra = about(operator=self._name)
                 LOGGER.warning(said, self._name, partition, type(error).__name__, error, extra=extra)
             return {}
-        return {} if behind is None else dict(behind)
+        return {} if behind is None else {unit: max(0, amount) for unit, amount in behind.items()}
 
 
 def _check(kind: str, behind: object) -> None:
     is_lag = isinstance(behind, Mapping) and behind.keys() <= _UNITS
-    if not is_lag or not all(isinstance(amount, int | float) for amount in behind.values()):  # type: ignore[attr-defined]
+    if not is_lag or not all(isinstance(amount, int | float) and isfinite(amount) for amount in behind.values()):  # type: ignore[attr-defined]
         raise TypeError(
             f"{kind}.behind returns a dict such as {{'records': 12}}, with {sorted(_UNITS)}, not {behind!r:.200}"
         )

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.__main__ import main
+from tidewheel.console.resend import SAVED_WITHIN_S
+from tidewheel.runtime.engines.job_by_name import InputByName
 from tidewheel.testing import FakeBroker
 
 TOPIC = "bad orders"
@@ -161,3 +164,44 @@ def test_a_job_without_the_inbox_is_an_error(capsys: pytest.CaptureFixture[str])
     with failing(readers=0), receiving():
         assert main(["resend", TOPIC, "second", "others"]) == 1
     assert "has no inbox 'others'; it has ['orders']" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [tw.errors.WouldBlock("it is full"), TimeoutError("no worker")], ids=["full", "away"])
+def test_a_job_that_reads_nothing_is_not_the_fault_of_a_letter(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command waits for it as for a snapshot; then its error does not say to leave letters out."""
+    waits: list[Any] = []
+
+    def send(_: object, __: object, **options: Any) -> None:
+        waits.append(options["timeout_s"])
+        raise error
+
+    monkeypatch.setattr(InputByName, "send", send)
+    with failing(), receiving() as job:
+        assert resend(job, []) == [1]
+    assert waits == [SAVED_WITHIN_S]
+    said = capsys.readouterr().err
+    assert str(error) in said
+    assert "are not acknowledged" in said
+    assert "--where" not in said
+
+
+def test_a_record_writes_nothing_else_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """The repr of a table has its texts as they are; here one sets the title and begins a line of its own."""
+
+    def refuse(table: pa.Table) -> pa.Table:
+        raise ValueError
+
+    flow = tw.Dataflow("first")
+    letters = flow.dead_letters()
+    flow.input("orders").map_batches(refuse, dead_letters=letters).ignore()
+    letters.publish(TOPIC, wait_for=1)
+    with tw.run(flow, engine="local") as first, receiving() as job:
+        with first.input("orders") as orders:
+            orders.send(pa.table({"item": ["tea\x1b]0;owned\x07\n9 letters sent"]}))
+        assert resend(job, ["--dry-run"]) == [0]
+        first.stop()
+    line, last = capsys.readouterr().out.splitlines()
+    assert line.replace("\t", "").isprintable()
+    assert last.startswith("1 letter would be sent")

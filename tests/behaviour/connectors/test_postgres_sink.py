@@ -209,6 +209,17 @@ def test_records_of_one_key_from_two_workers_are_refused(database: str) -> None:
         store(PostgresSink(database, "tides", key="hour"), [[[(1, 0.5, 0)], [(1, 0.6, 0)]]])
 
 
+def test_what_no_epoch_could_have_is_refused(database: str) -> None:
+    """Keys of rows to delete, texts that are no Unicode, and keys that Python cannot compare; the rest is stored."""
+    execute(database, "CREATE TABLE tides (hour int PRIMARY KEY, name text)")
+    sink = PostgresSink(database, "tides", key="hour")
+    batch = [Deleted("noon"), (1, "high"), (2, "\ud800"), Deleted(7), ([3], "low"), Deleted([4])]
+    refused = sink.refused(batch)
+    assert sorted(refused) == [0, 2, 4, 5]
+    store(sink, [[[record for place, record in enumerate(batch) if place not in refused]]])
+    assert stored(database) == [(1, "high")]
+
+
 def test_a_password_is_not_pickled_or_shown(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read from the environment where a worker connects; a wrong one is refused at once."""
     execute(postgres.conninfo(), "CREATE ROLE guarded LOGIN PASSWORD 'sea-horse'")

@@ -222,6 +222,29 @@ def test_records_of_no_such_format_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    "wrong",
+    [
+        {"headers": (("\ud800", b""),)},
+        {"headers": (("hour", "\ud800"),)},
+        {"headers": ((5, b""),)},
+        {"headers": (("hour", 4),)},
+        {"headers": ("hour",)},
+        {"headers": None},
+        {"timestamp_ms": 1 << 63},
+        {"timestamp_ms": 1.5},
+    ],
+    ids=["half a pair", "half a pair as bytes", "name", "number", "no pair", "none", "long", "float"],
+)
+def test_headers_and_times_that_the_client_would_not_send_are_refused(wrong: dict[str, Any]) -> None:
+    """Without dead letters the sink raises; half a surrogate pair in a name would crash the worker's process."""
+    sink = KafkaSink("broker:9092", "tides", name="tides")
+    record = KafkaRecord(b"high", **wrong)
+    assert sorted(sink.refused([KafkaRecord(b"low"), record])) == [1]
+    with raises(KafkaError):
+        sink.prepare(3, [record])
+
+
+@pytest.mark.parametrize(
     "record",
     [
         KafkaRecord(b""),

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -185,6 +185,32 @@ def test_refused_records_are_letters(tmp_path: Path, workers: int) -> None:
         assert letters_of(job) == REFUSED
         assert [time for captured in job.captured("stored") for time in captured.batch] == [0, 1, 2]
     assert log.calls("commit") == [[0, [1, 2], ""], [2, [3], ""]]
+
+
+class Answering(Log):
+    """Answers all the same."""
+
+    answer: ClassVar[Any] = None
+
+    def refused(self, records: Batch) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, [0], {0: "too long"}, {-1: ValueError()}, {3: ValueError()}, {"0": ValueError()}],
+    ids=["none", "places", "text", "from the end", "behind the end", "name"],
+)
+def test_what_is_refused_are_places_with_errors(answer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place that is counted from the end would be stored and a letter, too."""
+    monkeypatch.setattr(Answering, "answer", answer)
+    log = Answering(tmp_path / "log")
+    with raises(tw.JobError) as caught, tw.run(picky_flow(log), engine="local") as job:
+        with job.input("numbers") as numbers:
+            numbers.send([1, 2, 3])
+        job.wait(DEADLINE_S)
+    assert isinstance(caught.value.__cause__, TypeError)
+    assert not (tmp_path / "log").exists()
 
 
 def test_an_error_that_is_not_caught_fails_the_job(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -107,6 +107,99 @@ def test_a_history_of_nothing_has_ended() -> None:
         assert captured(job) == [(0, "new")]
 
 
+@pytest.mark.parametrize(
+    "chain", [lambda a, b, c: a.then(b).then(c), lambda a, b, c: a.then(b.then(c))], ids=["left", "right"]
+)
+def test_three_sources_follow_each_other(chain: Any, tmp_path: Path) -> None:
+    """However they are put together; a job that continues while the second is read begins with none anew."""
+    brokers = [FakeBroker(1) for _ in range(3)]
+    for number, broker in enumerate(brokers):
+        broker.send(0, number)
+
+    def begin() -> tw.types.Job:
+        flow = flow_of(chain(*[broker.source() for broker in brokers]))
+        return tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1e9))
+
+    def has_read(job: tw.types.Job, *numbers: int) -> None:
+        run_until(job, lambda: len(captured(job)) >= len(numbers))
+        for _ in range(50):
+            job.run_round()  # type: ignore[attr-defined]
+        assert [record for _, record in captured(job)] == [*numbers]
+        job.snapshot(DEADLINE_S)
+
+    with begin() as job:
+        has_read(job, 0)
+        brokers[0].end()
+        has_read(job, 0, 1)
+        job.stop()
+    with begin() as job:
+        has_read(job, 0, 1)
+        brokers[1].end()
+        has_read(job, 0, 1, 2)
+        job.stop()
+
+
+def test_a_history_is_read_once_when_all_that_followed_is_gone(tmp_path: Path) -> None:
+    """Files of a watched folder are deleted when they are read, and the job is started again before and after."""
+    old, new, snapshots = (tmp_path / name for name in ("old", "new", "snapshots"))
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "a.txt").write_text(f"{folder.name}\n")
+
+    def begin() -> tw.types.Job:
+        flow = flow_of(tw.FileSource(old).then(tw.FileSource(new, format="text", watch_every_s=0.01)))
+        return tw.run(flow, engine="local", snapshots=tw.Snapshots(snapshots, every_s=1e9))
+
+    for read in (["old", "new"], ["old", "new"], ["old", "new", "newer"]):
+        with begin() as job:
+            if "newer" in read:
+                (new / "b.txt").write_text("newer\n")
+            run_until(job, lambda read=read: len(captured(job)) >= len(read))
+            for _ in range(200):
+                job.run_round()  # type: ignore[attr-defined]
+            assert [record for _, record in captured(job)] == read
+            (new / "a.txt").unlink(missing_ok=True)
+            job.snapshot(DEADLINE_S)
+            job.stop()
+
+
+class Growing(tw.Source[str]):
+    """Has partitions that are open until they are let go."""
+
+    names: ClassVar[list[str]] = ["a"]
+    goes_on: ClassVar[list[bool]] = []
+
+    def partitions(self) -> list[str]:
+        return self.names
+
+    def open(self, partition: str | int, position: Any) -> Iterator[Any]:
+        if position is None:
+            yield [str(partition)], 1
+        while not self.goes_on:
+            yield tw.Pause(0.001)
+
+
+def test_a_job_that_continues_reads_the_history_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that has come since then may have what the live source has."""
+    new = FakeBroker(1)
+    new.send(0, "new")
+    new.end()
+
+    def begin() -> tw.types.Job:
+        flow = flow_of(Growing().then(new.source()))
+        return tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1e9))
+
+    with begin() as job:
+        run_until(job, lambda: len(captured(job)) == 1)
+        job.snapshot(DEADLINE_S)
+        job.stop()
+    monkeypatch.setattr(Growing, "names", ["a", "b"])
+    monkeypatch.setattr(Growing, "goes_on", [True])
+    with begin() as job:
+        job.wait(DEADLINE_S)
+        assert [record for _, record in captured(job)] == ["a", "new"]
+
+
 class Blocking(tw.Source[str]):
     """Notes how many of its partitions are open at a time."""
 
@@ -151,3 +244,18 @@ def test_each_source_has_its_limit_of_open_partitions() -> None:
 def test_sources_that_cannot_follow_each_other_are_refused(history: Any, live: Any) -> None:
     with raises(tw.GraphError):
         history.then(live)
+
+
+class Awaiting(tw.Source[str]):
+    async def partitions(self) -> list[str]:  # type: ignore[override]
+        return ["a"]
+
+    def open(self, partition: str | int, position: Any) -> Iterator[Any]:
+        yield ["a"], 1
+
+
+def test_both_sources_are_checked_as_each_alone() -> None:
+    """The error is about the source that the program has written."""
+    for source in (Awaiting().then(Blocking(1, None)), Blocking(1, None).then(Awaiting())):
+        with raises(tw.GraphError):
+            flow_of(source)

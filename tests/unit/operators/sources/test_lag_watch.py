@@ -1,6 +1,7 @@
 """How far the partitions of a source are behind: asked beside the loop, and only while reports are made."""
 
 import logging
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +76,15 @@ def test_records_and_bytes_are_added_up_and_the_latest_counts() -> None:
         watch.close()
 
 
+def test_what_is_ahead_is_not_behind() -> None:
+    """The clock of the source may be ahead of that of the broker."""
+    watch = LagWatch(Told(lambda position: {"seconds": position, "records": 1}), "told")
+    try:
+        assert eventually(lambda: watch.look({"a": -0.5}) == {"seconds": 0, "records": 1})
+    finally:
+        watch.close()
+
+
 def test_nothing_is_asked_without_a_report() -> None:
     """Each report lets the source be asked once."""
     source = Told(lambda position: {"records": position})
@@ -88,12 +98,23 @@ def test_nothing_is_asked_without_a_report() -> None:
         watch.close()
 
 
-@pytest.mark.parametrize("answer", [ConnectionError("no broker"), 17, {"miles": 3}, {"records": "3"}])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ConnectionError("no broker"),
+        SystemExit("no broker"),
+        17,
+        {"miles": 3},
+        {"records": "3"},
+        {"seconds": math.nan},
+        {"seconds": math.inf},
+    ],
+)
 def test_an_error_is_logged_once_and_the_job_goes_on(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The lags of other partitions stay known."""
 
     def tell(position: Any) -> Any:
-        if position == "wrong" and isinstance(answer, Exception):
+        if position == "wrong" and isinstance(answer, BaseException):
             raise answer
         return answer if position == "wrong" else {"records": 1}
 
