@@ -2,25 +2,33 @@
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import partial
 from math import inf
 from typing import Any
 
+from tidewheel.batches.batches import copy_of, is_numpy
 from tidewheel.host.attachment import AttachmentHost, RunningAttachment
 from tidewheel.operators.pools.actor_pool import ActorPool
-from tidewheel.operators.pools.model import Model, made_model
+from tidewheel.operators.pools.model import Model, called_model, made_model
+from tidewheel.operators.pools.model_thread import ModelThread
 
 
 class LocalActor:
     """A model with its thread, which makes one call at a time."""
 
-    def __init__(self, thread: ThreadPoolExecutor, model: Model) -> None:
+    def __init__(self, thread: ModelThread, model: Model) -> None:
         self._thread = thread
         self._model = model
         self.batch_s = inf
 
     async def call(self, batch: Any) -> Any:
-        return await asyncio.wrap_future(self._thread.submit(self._model, batch))
+        return await asyncio.wrap_future(self._thread.submit(partial(self._call, batch)))
+
+    def _call(self, batch: Any) -> Any:
+        if is_numpy(batch):
+            batch.flags.writeable = False  # as Ray's are: what runs here runs there
+        return copy_of(called_model(self._model, batch))
 
 
 class LocalPoolHandle:
@@ -38,12 +46,9 @@ class LocalPool(RunningAttachment):
     """Makes all models before the job starts."""
 
     def __init__(self, pool: ActorPool, host: AttachmentHost) -> None:
-        self._threads = [
-            ThreadPoolExecutor(1, thread_name_prefix=f"tidewheel-{pool.operator}-{number}")
-            for number in range(pool.replicas)
-        ]
+        self._threads = [ModelThread(f"tidewheel-{pool.operator}-{number}") for number in range(pool.replicas)]
         try:
-            making: list[Future[Model]] = [thread.submit(made_model, pool.make) for thread in self._threads]
+            making: list[Future[Model]] = [thread.submit(partial(made_model, pool.make)) for thread in self._threads]
             models = [one.result() for one in making]
         except BaseException as error:
             self.finish(None, 0.0)
@@ -73,4 +78,4 @@ class LocalPool(RunningAttachment):
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
         """End the threads; one that runs a model ends after that call."""
         for thread in self._threads:
-            thread.shutdown(wait=False, cancel_futures=True)
+            thread.end()

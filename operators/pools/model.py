@@ -29,6 +29,14 @@ def check_maker(make: object) -> None:
         pass
 
 
+def called_model(model: Model, batch: Any) -> Any:
+    """Return the result of a batch; raise RuntimeError in place of StopIteration, which no future can raise."""
+    try:
+        return model(batch)
+    except StopIteration as error:
+        raise RuntimeError("the model raised StopIteration, as next(iterator) does without a default") from error
+
+
 def made_model(make: MakeModel) -> Model:
     """Return a new model; raise TypeError if it cannot be called, or would be awaited."""
     model: Model = make()

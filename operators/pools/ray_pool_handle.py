@@ -2,6 +2,7 @@
 
 - A worker calls only actors that are up, so a model that takes long to load holds no call.
 - Batches that wait for an actor at the same time travel in one call of Ray, a bundle. Each has a result of its own.
+  If one of them has what cannot be pickled, each is called for again by itself, so that it harms no other.
 - Two bundles are in progress at an actor: one that it works on, and one that waits there.
 """
 
@@ -68,7 +69,12 @@ class RayPoolActor:
             results, took_s = await self._actor.call.remote([batch for batch, _ in bundle])
             self.batch_s = took_s / len(bundle)
         except BaseException as error:  # noqa: BLE001 - each call raises it
-            results = [_told(error)] * len(bundle)
+            failure = _told(error)
+            if len(bundle) > 1 and isinstance(failure.error, Exception) and not isinstance(failure.error, ActorLost):
+                for one in bundle:
+                    await self._make_calls([one])
+                return
+            results = [failure] * len(bundle)
         for (_, coming), result in zip(bundle, results, strict=True):
             if coming.done():  # its task was cancelled
                 continue

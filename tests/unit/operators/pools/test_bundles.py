@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from ray.exceptions import ActorDiedError
 
+from tidewheel.host.log_lines import LogSettings
 from tidewheel.operators.pools.members import MOST_CALLS, SURE_CALLS
-from tidewheel.operators.pools.model_actor import Failure
+from tidewheel.operators.pools.model_actor import Failure, ModelActor
 from tidewheel.operators.pools.pool_calls import PoolCalls
 from tidewheel.operators.pools.ray_pool_handle import RayPoolActor
 
@@ -75,3 +77,58 @@ def test_each_batch_has_its_own_result(random: Random, replicas: int, kills: int
     assert [(type(one), one.args) for one in found[1::2]] == [(ValueError, (n,)) for n in range(1, count, 2)]
     assert max(actor.most for actor in pool.actors) <= SURE_CALLS
     assert max(size for actor in pool.actors for size in actor.bundles) <= MOST_CALLS // SURE_CALLS
+
+
+class Picky(Actor):
+    """Fails each bundle that has the number 3, as Ray does if a result cannot be pickled."""
+
+    async def remote(self, batches: Sequence[list[int]]) -> tuple[list[Any], float]:
+        if [3] in batches:
+            raise TypeError("cannot pickle '_thread.lock' object")
+        return await super().remote(batches)
+
+
+def test_a_result_that_cannot_be_pickled_harms_no_other() -> None:
+    """The other batches of its bundle are called for again."""
+
+    async def all_of_them() -> list[Any]:
+        actor = RayPoolActor(Picky(Random(0), []))
+        async with asyncio.timeout(DEADLINE_S):
+            return list(await asyncio.gather(*(actor.call([n]) for n in range(5)), return_exceptions=True))
+
+    assert [type(one).__name__ for one in asyncio.run(all_of_them())] == [
+        "list",
+        "ValueError",
+        "list",
+        "TypeError",
+        "list",
+    ]
+
+
+def one_number(numbers: Any) -> Any:
+    buffer[:] = numbers
+    return buffer
+
+
+buffer = np.zeros(1)
+
+
+class TwoArguments(Exception):  # noqa: N818 - named for its fault
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(one + two)
+
+
+def raise_two(numbers: Any) -> Any:
+    raise TwoArguments("no ", "weights")
+
+
+def test_results_of_a_bundle_do_not_share_an_array() -> None:
+    """A model may use the array of one result for the next one."""
+    outcomes, _ = ModelActor("model", lambda: one_number, LogSettings.here()).call([np.array([n]) for n in range(3)])
+    assert [one.tolist() for one in outcomes] == [[0.0], [1.0], [2.0]]
+
+
+def test_an_error_that_cannot_be_unpickled_is_told_in_words() -> None:
+    """Its class has a constructor with other arguments than the error's `args`."""
+    [failure], _ = ModelActor("model", lambda: raise_two, LogSettings.here()).call([[1]])
+    assert (type(failure.error), failure.error.args) == (RuntimeError, ("TwoArguments: no weights",))

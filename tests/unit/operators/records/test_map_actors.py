@@ -1,5 +1,7 @@
 """The map_actors operator on the local engine: what the batches are, when results come out, and what fails."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -313,3 +315,67 @@ def test_wrong_options_are_refused_at_once(options: Any) -> None:
     """When the dataflow is described."""
     with raises(tw.GraphError):
         tw.Dataflow("test").input("numbers").map_actors(**{"model": Picky, "replicas": 1, **options})
+
+
+# ------------------------------------------------------------------ models of strangers
+
+
+def stop_iteration(numbers: list[int]) -> list[int]:
+    return [next(iter(())) for _ in numbers]
+
+
+def test_a_model_that_raises_stop_iteration_fails_the_job() -> None:
+    """No future can raise it, so the call would never end."""
+    with raises(tw.JobError):
+        run_to_end(lambda: stop_iteration, [1, 2])
+
+
+class Reusing:
+    """Returns the same array again and again."""
+
+    def __init__(self) -> None:
+        self._found = np.zeros(2)
+
+    def __call__(self, numbers: Any) -> Any:
+        np.square(numbers, out=self._found)
+        return self._found
+
+
+def test_a_model_may_use_its_array_again() -> None:
+    """Each result is what it was when the model returned it."""
+    found = run_to_end(Reusing, np.arange(6.0), batch_size=2, replicas=1, ordered=True)
+    assert [number for _, number in numbers_of(found)] == [number**2 for number in range(6)]
+
+
+def double_in_place(numbers: Any) -> Any:
+    numbers *= 2
+    return numbers
+
+
+def test_arrays_are_read_only_as_on_ray() -> None:
+    """So a model that works here works there."""
+    with raises(tw.JobError):
+        run_to_end(lambda: double_in_place, np.arange(6.0))
+
+
+HANGING = """
+import threading
+import tidewheel as tw
+
+flow = tw.Dataflow("hanging")
+numbers = flow.source("numbers", tw.IterableSource([[(0, [1])]]))
+numbers.map_actors(lambda: lambda batch: threading.Event().wait(), replicas=1).capture("results")
+try:
+    with tw.run(flow, engine="local") as job:
+        job.wait(0.1)
+except TimeoutError:
+    print("timeout")
+"""
+
+
+def test_a_model_that_never_returns_lets_the_program_end() -> None:
+    """Python waits at its exit for threads that are no daemons."""
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGING], check=False, capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert (ended.returncode, ended.stdout) == (0, "timeout\n")
