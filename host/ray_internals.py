@@ -134,7 +134,7 @@ def joined_at() -> tuple[str, str] | None:
 
 
 def dashboard_url() -> str:
-    """Return the address of the cluster's dashboard, for a browser; empty for none.
+    """Return the address of the cluster's dashboard; an empty string if there is no dashboard.
 
     Relies on ``ray._private.worker.get_dashboard_url``, which leaves out the protocol.
     """

@@ -66,7 +66,7 @@ class SparkRelease:
 
 @cache
 def installed() -> SparkRelease:
-    """Return the releases that this process would import."""
+    """Return the installed releases of PySpark and RayDP."""
     return SparkRelease(_version("pyspark"), _version("raydp"))
 
 

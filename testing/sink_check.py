@@ -43,12 +43,13 @@ def check_sink(
 
     A job on the local engine stores some epochs. Each run crashes before or after a different call of the sink. The job
     then continues with another object, from its last snapshot or from its beginning. At the end each epoch is committed
-    once more. The check does not try two things. For crashes within a call, make an epoch visible and record it in one
-    step, such as a transaction. For power failures, call fsync, or use a database that does.
+    once more. The check tries neither crashes within a call nor power failures. A sink survives the former if it makes
+    an epoch visible and records it in one step, such as a transaction; the latter if it calls fsync, or uses a database
+    that does.
 
     Args:
-        make: ``make(folder)`` returns a sink with an empty destination. The folder is new and empty; its name is
-            unique, for a destination outside the folder.
+        make: ``make(folder)`` returns a sink with an empty destination. The folder is new and empty. Its name is
+            unique, so it can name a destination elsewhere, such as a table.
         read: ``read(folder)`` returns the visible records of each epoch.
         epochs: the records of each epoch, from time 0 on, with distinct ``repr``.
         workers: the number of workers before the crash.

@@ -198,7 +198,7 @@ class IcebergSource(Source[Any]):
                 raise self._gone(place) from None
 
     def _appends(self, snapshot: "Snapshot") -> bool:
-        """Tell whether a snapshot appends rows; raise IcebergError if it removes some."""
+        """Tell whether a snapshot appends rows; raise IcebergError if it removes or changes rows, or does not say."""
         summary = snapshot.summary
         kind = "unknown" if summary is None else summary.operation.value
         if kind == "replace":

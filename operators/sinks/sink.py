@@ -82,8 +82,8 @@ class Sink(ABC):
     def refused(self, records: Batch) -> Mapping[int, Exception]:
         """Return the records that the destination would not take, by their place in the batch, each with the reason.
 
-        Only ``dead_letters=`` of `Stream.sink` asks for it, on each worker, before `prepare` receives the others. It
-        may be called more than once for a record, and stores nothing.
+        Workers call this method only if `Stream.sink` has ``dead_letters=``. Then `prepare` receives the records that
+        were not refused. The method may be called more than once for a record, and stores nothing.
         """
         return {}
 

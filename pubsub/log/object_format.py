@@ -86,7 +86,7 @@ class StoredObject:
 
 
 OBJECTS = NumberedLog()
-"""The objects of a log that are not merged."""
+"""The names of single objects of a log, and how they are put. Merged objects have names of two numbers."""
 
 
 def object_name(number: int) -> str:

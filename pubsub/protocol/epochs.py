@@ -264,7 +264,7 @@ class WaitingEpochs(Generic[T]):
 
 
 class EpochAssembler:
-    """Collects batches by time and returns each epoch once no time at or before it can still occur.
+    """Collects batches by time. Returns an epoch as soon as neither its time nor an earlier one can still occur.
 
     Earlier epochs come first; unordered epochs come in the order of their first batches where possible. Epochs without
     data and without ends of substreams are not returned.
@@ -278,7 +278,8 @@ class EpochAssembler:
     def receive(self, event: Event) -> list[Epoch]:
         """Receive one event of a subscriber and return the epochs that it completes.
 
-        Complexity: in a total order O(log n) for each frontier and O(1) for each batch.
+        Complexity, if times have a total order and n of them wait: O(log n) for a frontier and each epoch that it
+        completes, O(1) for a batch of the latest time.
         """
         if isinstance(event, Frontier):
             return [_epoch(time, events) for time, events in self._waiting.take_passed(event.frontier) if events]

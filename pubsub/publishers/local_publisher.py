@@ -143,7 +143,7 @@ class LocalConnection(PublisherConnection):
         return SavedEvents(saved.position, [*saved.kept, *self._events])
 
     def flush(self) -> None:
-        """Send everything since the last flush, once the first subscribers have connected."""
+        """Send everything since the last flush; nothing while the first subscribers are awaited."""
         if not self.is_awaiting:
             super().flush()
 

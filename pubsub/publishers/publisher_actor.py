@@ -176,7 +176,9 @@ class PublisherActor:
     async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
         """Call `Partition.go_back` and then `Partition.expect`. Idempotent.
 
-        ``readers`` are the subscribers of the dead publisher without a log that this actor replaces.
+        Args:
+            awaits: whether the partition still waits for its first subscribers.
+            readers: if this actor replaces a dead publisher that had no log, the subscribers of that publisher.
         """
         partition = self.partition
         if not awaits:

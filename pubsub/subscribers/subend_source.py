@@ -247,7 +247,7 @@ class SubendSource(MessageSource):
 
 
 def read_exactly_once(info: TopicInfo, where: Where | None, options: SubscriptionOptions) -> SubendSource:
-    """Return the pubends of a topic, connected to a relay if there is one, otherwise directly.
+    """Subscribe to a topic with a log: through a relay if there is one, otherwise at the publishers themselves.
 
     Raises:
         DeliveryError: a publisher refuses, or no longer has the next messages.
