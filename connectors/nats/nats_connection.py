@@ -65,10 +65,8 @@ class NatsConnection:
     """
 
     def __init__(self, servers: NatsServers) -> None:
-        from nats.aio.client import Client
-
         self.at = servers.servers
-        self.client: Any = Client()
+        self.client: Any = _client()
         self.come = asyncio.Event()
         self._trouble: Exception | None = None
         self._work: asyncio.Task[Any] | None = None
@@ -186,7 +184,7 @@ class NatsConnection:
             error = self._trouble
         text = "no answer in time" if isinstance(error, TimeoutError) else redacted(str(error)) or type(error).__name__
         said = f"{what}: {text}"
-        if isinstance(error, SSLError) or _REFUSED.search(said):
+        if isinstance(error, SSLError) or _REFUSED.search(text):
             return NatsError(f"{said}. {_REMEDY}")
         if isinstance(error, NoRespondersError):
             return ConnectionError(f"{said}. Is JetStream enabled there, as by nats-server -js?")
@@ -195,6 +193,21 @@ class NatsConnection:
         if isinstance(error, Error | OSError | ApiError):
             return ConnectionError(said)
         return NatsError(said)
+
+
+def _client() -> Any:
+    """Return a client that sends no password in clear where TLS is wanted; the library leaves that to the server."""
+    from nats.aio.client import Client
+    from nats.errors import SecureConnRequiredError
+
+    class Guarded(Client):
+        def _connect_command(self) -> bytes:
+            wants_tls = "tls" in self.options or self._current_server.uri.scheme == "tls"
+            if wants_tls and not self._server_info.get("tls_required"):
+                raise SecureConnRequiredError
+            return bytes(super()._connect_command())
+
+    return Guarded()
 
 
 class ApiError(Exception):

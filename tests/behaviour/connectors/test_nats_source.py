@@ -1,6 +1,7 @@
 """A source of NATS JetStream reads each message once, over crashes, and says clearly what a stream has lost."""
 
 import pickle
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -257,18 +258,35 @@ def test_a_server_that_is_away_is_an_error_that_may_pass() -> None:
         list(NatsSource("nats://127.0.0.1:1", "tides").open("tides", None))
 
 
+def test_a_name_with_the_words_of_a_refusal_is_no_refusal() -> None:
+    with raises(ConnectionError):
+        list(NatsSource("127.0.0.1:1,authentication.invalid:1", "tides").open("tides", None))
+
+
+def test_no_password_goes_to_a_server_without_tls(nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the address or a setting asks for TLS: somebody between may have taken it out."""
+    stream = new_nats_stream(nats_server, b"1")
+    monkeypatch.setenv("TIDES_PASSWORD", PASSWORD)
+    config = {"user": "guarded", "password": tw.Secret("TIDES_PASSWORD")}
+    secure = nats_server.url.replace("nats:", "tls:")
+    for url, more in ((secure, {}), (nats_server.url, {"tls": ssl.create_default_context})):
+        with raises(NatsError):
+            read(NatsSource(url, stream, bounded=True, config={**config, **more}))
+
+
 @pytest.mark.parametrize(
     "given",
     [
         {"servers": ""},
         {"servers": "nats://me:sea-horse@sea"},
+        {"servers": "first:4222,me:sea-horse@sea:4222"},
         {"stream": "tides.a"},
         {"subjects": []},
         {"config": {"password": "sea-horse"}},
         {"config": {"nkeys_seed_str": "sea-horse"}},
         {"config": {"allow_reconnect": True}},
     ],
-    ids=["servers", "url", "stream", "subjects", "password", "seed", "ours"],
+    ids=["servers", "url", "no scheme", "stream", "subjects", "password", "seed", "ours"],
 )
 def test_wrong_arguments_are_refused(given: dict[str, Any]) -> None:
     """When the dataflow is described; a password would be pickled, and the error does not have it."""
