@@ -50,9 +50,12 @@ async def _publish(
     async def receive(answer: Any) -> None:
         nonlocal answered
         answered += 1
-        said = msgspec.json.decode(answer.data or b'{"error": {}}')  # without data, no stream has the subject
-        if "error" in said:
-            errors.append(said["error"])
+        try:
+            said = msgspec.json.decode(answer.data, type=dict[str, Any])
+        except msgspec.DecodeError:
+            said = {}  # no stream has the subject, or another program answers
+        if "error" in said or said.get("stream") != stream:
+            errors.append(said.get("error", {}))
         connection.come.set()
 
     def are_answered(count: int) -> bool:

@@ -1,5 +1,6 @@
 """A sink of NATS JetStream stores each message of an epoch once, over crashes, and completes what a crash has left."""
 
+import asyncio
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -176,17 +177,24 @@ def test_an_emptied_stream_is_written_on(nats_server: StreamServer) -> None:
         NatsRecord({1j}),
         NatsRecord(b"1", headers=(("Nats-Msg-Id", "1"),)),
         NatsRecord(b"1", headers=(("town", "Brest\n"),)),
+        NatsRecord(b"1", headers=(("a town", "Brest"),)),
+        NatsRecord(b"1", headers={"town": "Brest"}),  # type: ignore[arg-type]
+        NatsRecord(b"1", headers=(("town", "Brest"), ("town", "Dover"))),
+        NatsRecord("\ud800"),
         NatsRecord(b"1", "elsewhere"),
+        NatsRecord(b"1", "tides a"),
+        NatsRecord(b"1", "$JS.API.STREAM.NAMES"),
         NatsRecord(bytes((1 << 20) - 50)),
     ],
-    ids=["bytes", "value", "header", "line", "subject", "large"],
+    ids=["bytes", "value", "header", "line", "name", "dict", "twice", "text", "subject", "space", "api", "large"],
 )
 def test_a_record_that_does_not_fit_is_refused(nats_server: StreamServer, record: Any) -> None:
+    """Nothing of its epoch is stored, and no other attempt is made."""
     stream = new_nats_stream(nats_server)
     sink = NatsSink(nats_server.url, f"{stream}.a")
     sink.retry = tw.Retry(attempts=1, on=ConnectionError)
     with raises(NatsError):
-        store(sink, 0, [record])
+        store(sink, 0, [*records(1)[: record != NatsRecord(b"1", "elsewhere")], record])
     assert values(nats_server, stream) == []
 
 
@@ -194,6 +202,23 @@ def test_records_that_are_no_messages_can_be_letters() -> None:
     """They are found before anything is written."""
     found = NatsSink("sea:4222", "tides.a").refused([NatsRecord(b"1"), b"1", NatsRecord({1j}), NatsRecord([1])])
     assert {place: type(error) for place, error in found.items()} == {1: NatsError, 2: NatsError}
+
+
+def test_only_the_stream_says_what_it_has_stored(nats_server: StreamServer) -> None:
+    """Another program may answer to the subject of a record, and the record would be lost."""
+    stream = new_nats_stream(nats_server)
+    sink = NatsSink(nats_server.url, f"{stream}.a")
+
+    async def store_beside(jetstream: Any) -> None:
+        async def answer(message: Any) -> None:
+            await message.respond(b'{"hour":1}')
+
+        await jetstream._nc.subscribe("service", cb=answer)
+        await jetstream._nc.flush()
+        await asyncio.to_thread(store, sink, 0, [NatsRecord(b"1", "service")])
+
+    with raises(NatsError):
+        on_nats(nats_server, store_beside)
 
 
 def test_a_subject_without_a_stream_is_refused(nats_server: StreamServer) -> None:

@@ -137,6 +137,19 @@ def test_messages_that_a_limit_deletes_while_they_are_read_are_an_error(nats_ser
         next(reading)
 
 
+def test_a_stream_that_is_emptied_while_it_is_read_is_an_error(
+    nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server then says that there are no more messages; some versions say nothing for ten seconds."""
+    stream = new_nats_stream(nats_server, *(b"%d" % number for number in range(1001)))
+    reading: Any = fetched_of(NatsSource(nats_server.url, stream).open(stream, None))
+    assert len(next(reading).batch) == 1000
+    on_nats(nats_server, lambda jetstream: jetstream.purge_stream(stream))
+    monkeypatch.setattr(nats_source.NatsConsumer, "take", lambda *_: ([], True))
+    with raises(NatsError):
+        next(reading)
+
+
 def test_single_messages_that_are_deleted_are_left_out(nats_server: StreamServer) -> None:
     """Also the last one, at which a bounded read would end."""
     stream = new_nats_stream(nats_server, b"1", b"2", b"3", b"4")
