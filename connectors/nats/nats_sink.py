@@ -186,7 +186,7 @@ class NatsSink(Sink):
 
 
 def _are_allowed(headers: Any) -> bool:
-    """Tell whether a record may have headers: they come back as they are, and mean nothing to the server or the sink."""
+    """Tell whether a record may have headers: they come back as they are, and mean nothing to server and sink."""
     if not isinstance(headers, tuple | list):
         return False
     names = {one[0] for one in headers if isinstance(one, tuple | list) and len(one) == 2 and _is_allowed(*one)}
