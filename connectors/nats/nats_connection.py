@@ -202,6 +202,7 @@ def _client() -> Any:
 
     class Guarded(Client):
         def _connect_command(self) -> bytes:
+            assert self._current_server is not None
             wants_tls = "tls" in self.options or self._current_server.uri.scheme == "tls"
             if wants_tls and not self._server_info.get("tls_required"):
                 raise SecureConnRequiredError

@@ -17,6 +17,7 @@ from tests.kit.connectors.stream_servers import PASSWORD, StreamServer, new_nats
 from tests.kit.kafka.running import run_until
 from tests.kit.messages import raises
 from tidewheel.connectors.nats import NatsError, NatsRecord, NatsSource, nats_source
+from tidewheel.connectors.nats.nats_consumer import NatsConsumer
 from tidewheel.progress import GraphError
 from tidewheel.testing import check_source
 
@@ -145,7 +146,7 @@ def test_a_stream_that_is_emptied_while_it_is_read_is_an_error(
     reading: Any = fetched_of(NatsSource(nats_server.url, stream).open(stream, None))
     assert len(next(reading).batch) == 1000
     on_nats(nats_server, lambda jetstream: jetstream.purge_stream(stream))
-    monkeypatch.setattr(nats_source.NatsConsumer, "take", lambda *_: ([], True))
+    monkeypatch.setattr(NatsConsumer, "take", lambda *_: ([], True))
     with raises(NatsError):
         next(reading)
 
