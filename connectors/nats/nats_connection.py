@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 WITHIN_S: Final = 10.0
 _ENDS_WITHIN_S: Final = 5.0
-_WRONG_LAST_SEQUENCE: Final = 10071
+_WRONG_LAST: Final = {10070, 10071}
+"""The last message has another id or sequence."""
 _REFUSED: Final = re.compile(r"authorization|authentication|permissions violation|secure connection", re.IGNORECASE)
 _LIMITS: Final = ". The source acknowledges nothing, so it needs a stream with retention by limits"
 _REMEDIES: Final = {10059: ". Create the stream, or correct its name", 10084: _LIMITS, 10098: _LIMITS}
@@ -216,7 +217,7 @@ class ApiError(Exception):
 
     def __init__(self, said: Mapping[str, Any]) -> None:
         self._code = said.get("err_code", 0)
-        self.passes = said.get("code", 0) >= 500 or self._code == _WRONG_LAST_SEQUENCE
+        self.passes = said.get("code", 0) >= 500 or self._code in _WRONG_LAST
         super().__init__(f"{said.get('description')} ({self._code})")
 
     @property

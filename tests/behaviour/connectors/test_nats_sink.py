@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from tests.kit.connectors.stream_fixtures import nats_server, own_nats_server
 from tests.kit.connectors.stream_servers import PASSWORD, StreamServer, new_nats_stream, on_nats
 from tests.kit.messages import raises
 from tidewheel.connectors.nats import NatsError, NatsRecord, NatsSink, NatsSource, nats_publisher, nats_sink
+from tidewheel.connectors.nats.nats_connection import NatsConnection
+from tidewheel.connectors.nats.nats_servers import NatsServers
 from tidewheel.progress import GraphError
 from tidewheel.testing import check_sink
 
@@ -136,6 +139,26 @@ def test_a_stale_worker_does_not_store_an_epoch_again(
     store(seemed_dead, 0, records(1, 2))
     assert values(nats_server, stream) == [b'{"hour":1}', b'{"hour":2}']
     assert "wrong last sequence" in caplog.text
+
+
+def test_messages_of_two_workers_do_not_mix(nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a worker that seemed dead are under way, in another order, and fit behind the first one of the new."""
+    stream = new_nats_stream(nats_server)
+    sink = NatsSink(nats_server.url, f"{stream}.a")
+    raced = iter([True])
+
+    def publish(connection: Any, stream: str, last: int, messages: list[Any]) -> None:
+        if next(raced, False):
+            nats_publisher.publish(connection, stream, last, messages[:1])
+            swapped = [(subject, data, messages[n][2]) for n, (subject, data, _) in enumerate(reversed(messages))]
+            with suppress(ConnectionError), closing(NatsConnection(NatsServers("dead", nats_server.url))) as other:
+                nats_publisher.publish(other, stream, last, swapped)
+            raise ConnectionError("the server is lost")
+        nats_publisher.publish(connection, stream, last, messages)
+
+    monkeypatch.setattr(nats_sink, "publish", publish)
+    store(sink, 0, records(1, 2))
+    assert values(nats_server, stream) == [b'{"hour":1}', b'{"hour":2}']
 
 
 def test_many_messages_keep_their_order(nats_server: StreamServer) -> None:
