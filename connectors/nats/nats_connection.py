@@ -197,7 +197,10 @@ class NatsConnection:
 
 
 def _client() -> Any:
-    """Return a client that sends no password in clear where TLS is wanted; the library leaves that to the server."""
+    """Return a client that sends no password in clear where TLS is wanted; the library leaves that to the server.
+
+    Nor does it end at a message whose headers are no headers, which any publisher may send.
+    """
     from nats.aio.client import Client
     from nats.errors import SecureConnRequiredError
 
@@ -208,6 +211,12 @@ def _client() -> Any:
             if wants_tls and not self._server_info.get("tls_required"):
                 raise SecureConnRequiredError
             return bytes(super()._connect_command())
+
+        async def _process_headers(self, headers: Any) -> Any:
+            try:
+                return await super()._process_headers(headers)
+            except (IndexError, UnicodeDecodeError):
+                return None
 
     return Guarded()
 

@@ -1,6 +1,7 @@
 """A source of NATS JetStream reads each message once, over crashes, and says clearly what a stream has lost."""
 
 import pickle
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -231,6 +232,19 @@ def run(source: NatsSource) -> None:
     flow.source("tides", source).capture("tides")
     with tw.run(flow, engine="local") as job:
         job.wait(timeout_s=30)
+
+
+@pytest.mark.parametrize("headers", [b"NATS/1.0", b"NATS/1.0 \xff\xfe\r\n\r\n"], ids=["short", "bytes"])
+def test_a_message_with_headers_that_are_none_is_read(nats_server: StreamServer, headers: bytes) -> None:
+    """Any publisher may send it, and the server stores it; the messages around it are read."""
+    stream = new_nats_stream(nats_server, b"1")
+    assert isinstance(nats_server.listens, tuple)
+    with socket.create_connection(nats_server.listens) as publisher, publisher.makefile("rb") as answers:
+        head = b"HPUB %s.a %d %d\r\n" % (stream.encode(), len(headers), len(headers) + 1)
+        publisher.sendall(b'CONNECT {"headers":true,"verbose":false}\r\n' + head + headers + b"2\r\nPING\r\n")
+        assert any(line == b"PONG\r\n" for line in answers)
+    send_nats(nats_server, f"{stream}.a", b"3")
+    assert read(NatsSource(nats_server.url, stream, bounded=True)) == [b"1", b"2", b"3"]
 
 
 def test_an_unknown_stream_fails_the_job(nats_server: StreamServer) -> None:
