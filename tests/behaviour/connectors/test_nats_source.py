@@ -288,7 +288,7 @@ def test_a_server_that_is_away_is_an_error_that_may_pass() -> None:
 
 def test_a_name_with_the_words_of_a_refusal_is_no_refusal() -> None:
     with raises(ConnectionError):
-        list(NatsSource("127.0.0.1:1,authentication.invalid:1", "tides").open("tides", None))
+        list(NatsSource("nats://127.0.0.1:1/authentication", "tides").open("tides", None))
 
 
 def test_no_password_goes_to_a_server_without_tls(nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
