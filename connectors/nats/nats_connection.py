@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 WITHIN_S: Final = 10.0
 _ENDS_WITHIN_S: Final = 5.0
-_WRONG_LAST_SEQUENCE: Final = 10071
+_WRONG_LAST: Final = {10070, 10071}
+"""The last message has another id or sequence."""
 _REFUSED: Final = re.compile(r"authorization|authentication|permissions violation|secure connection", re.IGNORECASE)
 _LIMITS: Final = ". The source acknowledges nothing, so it needs a stream with retention by limits"
 _REMEDIES: Final = {10059: ". Create the stream, or correct its name", 10084: _LIMITS, 10098: _LIMITS}
@@ -65,10 +66,8 @@ class NatsConnection:
     """
 
     def __init__(self, servers: NatsServers) -> None:
-        from nats.aio.client import Client
-
         self.at = servers.servers
-        self.client: Any = Client()
+        self.client: Any = _client()
         self.come = asyncio.Event()
         self._trouble: Exception | None = None
         self._work: asyncio.Task[Any] | None = None
@@ -186,7 +185,7 @@ class NatsConnection:
             error = self._trouble
         text = "no answer in time" if isinstance(error, TimeoutError) else redacted(str(error)) or type(error).__name__
         said = f"{what}: {text}"
-        if isinstance(error, SSLError) or _REFUSED.search(said):
+        if isinstance(error, SSLError) or _REFUSED.search(text):
             return NatsError(f"{said}. {_REMEDY}")
         if isinstance(error, NoRespondersError):
             return ConnectionError(f"{said}. Is JetStream enabled there, as by nats-server -js?")
@@ -197,12 +196,37 @@ class NatsConnection:
         return NatsError(said)
 
 
+def _client() -> Any:
+    """Return a client that sends no password in clear where TLS is wanted; the library leaves that to the server.
+
+    Nor does it end at a message whose headers are no headers, which any publisher may send.
+    """
+    from nats.aio.client import Client
+    from nats.errors import SecureConnRequiredError
+
+    class Guarded(Client):
+        def _connect_command(self) -> bytes:
+            assert self._current_server is not None
+            wants_tls = "tls" in self.options or self._current_server.uri.scheme == "tls"
+            if wants_tls and not self._server_info.get("tls_required"):
+                raise SecureConnRequiredError
+            return bytes(super()._connect_command())
+
+        async def _process_headers(self, headers: Any) -> Any:
+            try:
+                return await super()._process_headers(headers)
+            except (IndexError, UnicodeDecodeError):
+                return None
+
+    return Guarded()
+
+
 class ApiError(Exception):
     """An error in an answer of JetStream."""
 
     def __init__(self, said: Mapping[str, Any]) -> None:
         self._code = said.get("err_code", 0)
-        self.passes = said.get("code", 0) >= 500 or self._code == _WRONG_LAST_SEQUENCE
+        self.passes = said.get("code", 0) >= 500 or self._code in _WRONG_LAST
         super().__init__(f"{said.get('description')} ({self._code})")
 
     @property

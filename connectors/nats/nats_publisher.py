@@ -10,7 +10,8 @@ from tidewheel.connectors.nats.errors import NatsError
 from tidewheel.connectors.nats.nats_connection import ApiError, NatsConnection
 
 _UNACKNOWLEDGED: Final = 256
-_ADDED: Final = 128
+_ATTEMPT: Final = 16
+_ADDED: Final = 192
 """The bytes of the headers that each message gets here, at most, beside the name of the stream."""
 
 
@@ -20,7 +21,8 @@ def publish(
     """Store messages, with their subject, data and headers, behind a sequence.
 
     The server stores each of them only if the one before is the last in the stream. So many of them may be under
-    way: if one is lost or another writer is faster, all later ones are refused.
+    way: if one is lost or another writer is faster, all later ones are refused. The sequence alone does not do: behind
+    the first message of one writer, it would let in the second one of another.
     """
     what = f"messages are not stored in stream {stream!r} at {connection.at}"
     most = connection.client.max_payload - _ADDED - len(stream)
@@ -50,21 +52,28 @@ async def _publish(
     async def receive(answer: Any) -> None:
         nonlocal answered
         answered += 1
-        said = msgspec.json.decode(answer.data or b'{"error": {}}')  # without data, no stream has the subject
-        if "error" in said:
-            errors.append(said["error"])
+        try:
+            said = msgspec.json.decode(answer.data, type=dict[str, Any])
+        except msgspec.DecodeError:
+            said = {}  # no stream has the subject, or another program answers
+        if "error" in said or said.get("stream") != stream:
+            errors.append(said.get("error", {}))
         connection.come.set()
 
     def are_answered(count: int) -> bool:
         return bool(errors) or answered >= count
 
     inbox = connection.client.new_inbox()
+    attempt = inbox[-_ATTEMPT:]
     await connection.client.subscribe(inbox, cb=receive)
     for number, (subject, data, headers) in enumerate(messages):
         await connection.until(partial(are_answered, number - _UNACKNOWLEDGED + 1))
         if errors:
             break
         expected = {"Nats-Expected-Stream": stream, "Nats-Expected-Last-Sequence": str(last + number)}
+        expected["Nats-Msg-Id"] = f"{attempt}-{number}"
+        if number:
+            expected["Nats-Expected-Last-Msg-Id"] = f"{attempt}-{number - 1}"
         await connection.client.publish(subject, data, inbox, {**headers, **expected})
     await connection.until(partial(are_answered, len(messages)))
     if errors and errors[0]:

@@ -42,7 +42,7 @@ class NatsServers:
         check_extra("nats", self.kind, NatsError)
         if not isinstance(self.servers, str) or not self.servers:
             raise GraphError(f"{self.kind}: servers is one address or several, such as 'first:4222,second:4222'")
-        if has_apparent_secret(self.servers):
+        if "@" in self.servers or has_apparent_secret(self.servers):  # a client takes me:password@host without a scheme
             raise GraphError(
                 f"{self.kind}: the address of a server has a user or password, which would be pickled with the "
                 "dataflow. Put them into config, the password as a tw.Secret"

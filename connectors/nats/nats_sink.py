@@ -5,6 +5,7 @@ before it. So a message is stored once, whoever sends it again, and the last one
 knows no transactions: after a crash the last epoch may be there in part, and the next commit completes it.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -33,6 +34,9 @@ _Message = tuple[str, bytes, tuple[tuple[str, str], ...]]
 _EPOCH: Final = "Tidewheel-Epoch"
 _NUMBER: Final = "Tidewheel-Number"
 _RESERVED: Final = ("tidewheel-", "nats-")
+_HEADER: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_NO_TEXT: Final = re.compile("[\r\n\ud800-\udfff]")
+_SUBJECT: Final = re.compile(r"(?!\$(JS|SYS)\.)[^\s.*>]+(\.[^\s.*>]+)*")
 
 
 class NatsSink(Sink):
@@ -57,7 +61,7 @@ class NatsSink(Sink):
 
     def __init__(self, servers: str, subject: str, *, config: Mapping[str, Any] | None = None) -> None:
         self._servers = NatsServers("NatsSink", servers, config or {})
-        if not isinstance(subject, str) or not subject or set(subject) & set(" *>\t\r\n"):
+        if not _is_subject(subject):
             raise GraphError(f"NatsSink: subject is a name without spaces and wildcards, not {subject!r}")
         self._subject = subject
 
@@ -170,16 +174,31 @@ class NatsSink(Sink):
                 f"{self!r}: a record{of} is no NatsRecord, but {record!r:.200}. Make one of it before, as by "
                 "map(lambda order: NatsRecord(order, f'orders.{order.customer}'))"
             )
-        if wrong := [one for one in record.headers if not _is_allowed(*one)]:
-            raise NatsError(f"{self!r}: a record{of} cannot have the headers {wrong!r:.200}")
+        if record.subject and not _is_subject(record.subject):
+            raise NatsError(f"{self!r}: a record{of} cannot have the subject {record.subject!r:.200}")
+        if not _are_allowed(record.headers):
+            raise NatsError(f"{self!r}: a record{of} cannot have the headers {record.headers!r:.200}")
         try:
             data = record.value if isinstance(record.value, bytes) else msgspec.json.encode(record.value)
-        except TypeError as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise NatsError(f"{self!r}: a record{of} is no JSON: {error}. It is {record!r:.200}") from error
-        return record.subject or self._subject, data, record.headers
+        return record.subject or self._subject, data, tuple((name, text) for name, text in record.headers)
 
 
-def _is_allowed(name: str, text: str) -> bool:
-    """Tell whether a record may have a header: it comes back as it is, and means nothing to the server or the sink."""
-    is_one_line = not set(name + text) & set("\r\n") and name == name.strip() and text == text.strip()
-    return is_one_line and bool(name) and ":" not in name and not name.lower().startswith(_RESERVED)
+def _are_allowed(headers: Any) -> bool:
+    """Tell whether a record may have headers: they come back as they are, and mean nothing to server and sink."""
+    if not isinstance(headers, tuple | list):
+        return False
+    names = {one[0] for one in headers if isinstance(one, tuple | list) and len(one) == 2 and _is_allowed(*one)}
+    return len(names) == len(headers)
+
+
+def _is_allowed(name: Any, text: Any) -> bool:
+    if not isinstance(name, str) or not isinstance(text, str) or name.lower().startswith(_RESERVED):
+        return False
+    return _HEADER.fullmatch(name) is not None and _NO_TEXT.search(text) is None and text == text.strip()
+
+
+def _is_subject(subject: Any) -> bool:
+    """Tell whether a message may have a subject, which may come from data: the server's own API has no messages."""
+    return isinstance(subject, str) and subject.isprintable() and _SUBJECT.fullmatch(subject) is not None

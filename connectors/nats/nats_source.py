@@ -90,6 +90,8 @@ class NatsSource(Source[NatsRecord]):
                     before = reading.last
                     messages, is_last = consumer.take(_WAIT_S if end is None else 0)
                     records, refused = reading.records(messages, end)
+                    if is_last:  # what the stream had then was read, is of other subjects, or was deleted
+                        reading.skip_to(state.last if end is None else min(state.last, end))
                     if reading.gap is not None:
                         now = connection.state(self._stream)
                         if position is None and now.first > reading.gap:
@@ -97,8 +99,6 @@ class NatsSource(Source[NatsRecord]):
                                 f"the first messages of {partition!r} are deleted before they are read"
                             )
                         self._check(now, reading.gap - 1, made)
-                    if is_last:  # what the stream had then was read, is of other subjects, or was deleted by itself
-                        reading.last = max(reading.last, state.last if end is None else min(state.last, end))
                     if reading.last == before:
                         yield Pause(0)
                     else:
@@ -178,6 +178,12 @@ class _Reading:
             else:
                 records.append(NatsRecord(value, message.subject, headers, timestamp_ns // 1_000_000, sequence))
         return records, refused
+
+    def skip_to(self, sequence: int) -> None:
+        """Go on behind a sequence, up to which no more messages come."""
+        if sequence > self.last:
+            self.gap = self.last + 1 if self.gap is None else self.gap
+            self.last = sequence
 
 
 def _place(reply: str) -> tuple[int, int, int]:

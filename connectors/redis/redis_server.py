@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 from tidewheel.connectors.base.secret_settings import check_secrets, with_secrets
 from tidewheel.connectors.redis.errors import RedisError
@@ -39,8 +40,16 @@ class RedisServer:
         if not isinstance(self.url, str) or not self.url.startswith(_SCHEMES):
             raise GraphError(f"{self.kind}: url is such as 'redis://host:6379' or 'rediss://host', not {self.url!r}")
         check_secrets(self.kind, "config", self.given, "REDIS_PASSWORD")
-        if ours := sorted(_OURS & self.given.keys()):
-            raise GraphError(f"{self.kind}: config has {', '.join(ours)}, which the {self.kind} sets itself: remove it")
+        try:
+            parts = urlsplit(self.url)
+            _ = parts.port
+        except ValueError as error:
+            raise GraphError(f"{self.kind}: url is no address: {error}. It is {self.url!r}") from None
+        for where, names in (("config", self.given.keys()), ("url", parse_qs(parts.query).keys())):
+            if ours := sorted(_OURS & names):
+                raise GraphError(
+                    f"{self.kind}: {where} has {', '.join(ours)}, which the {self.kind} sets itself: remove it"
+                )
 
     @contextmanager
     def connected(self, what: str) -> Iterator[Any]:
@@ -53,7 +62,7 @@ class RedisServer:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        limits = {"socket_timeout": 10.0, "socket_connect_timeout": 5.0, "client_name": "tidewheel"}
+        limits = {"socket_timeout": 10.0, "socket_connect_timeout": 5.0}
         ours: dict[str, Any] = {
             "protocol": 2,
             "retry": Retry(NoBackoff(), 0),
@@ -93,17 +102,20 @@ def id_of(text: bytes) -> tuple[int, int]:
 def _failure(error: Exception, what: str) -> Exception:
     from redis import exceptions
 
-    said = f"{what}: {redacted(str(error)).rstrip('.') or type(error).__name__}"
+    text = redacted(str(error)).rstrip(".") or type(error).__name__
+    said = f"{what}: {text}"
     refused = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError)
-    if isinstance(error, refused) or "SSL" in said:
+    if isinstance(error, refused) or ("SSL" in text and "EOF" not in text):
         return RedisError(f"{said}. Check username, password and ssl_* in config, and what the server permits to them")
     passing = (
         exceptions.ConnectionError,
         exceptions.TimeoutError,
+        exceptions.MasterDownError,
         exceptions.OutOfMemoryError,
         exceptions.ReadOnlyError,
         exceptions.WatchError,
     )
-    if isinstance(error, passing) or said.startswith((f"{what}: MASTERDOWN", f"{what}: MISCONF")):
+    code = text.rpartition(" of pipeline caused error: ")[2]
+    if isinstance(error, passing) or code.startswith(("MISCONF", "NOREPLICAS")):
         return ConnectionError(said)
     return RedisError(said)

@@ -6,6 +6,7 @@ trimmed, so it knows the last epoch by itself.
 
 from collections.abc import Mapping
 from itertools import chain
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -119,7 +120,7 @@ class RedisSink(Sink):
             fields = found if isinstance(found, dict) else msgspec.to_builtins(found, builtin_types=(bytes,))
             if isinstance(fields, dict) and fields:
                 return {_text(name): _text(value) for name, value in fields.items()}
-        except TypeError as error:
+        except (TypeError, ValueError, RecursionError) as error:
             reason = str(error)
         raise RedisError(f"{self!r}: a record{of} is no entry: {reason}. It is {record!r:.200}")
 
@@ -130,6 +131,8 @@ def _text(value: Any) -> bytes:
         return value
     if isinstance(value, str):
         return value.encode()
+    if isinstance(value, float) and not isfinite(value):
+        return str(value).encode()  # JSON would make null of it
     if value is None or isinstance(value, bool | int | float):
         return msgspec.json.encode(value)
     raise TypeError(f"{value!r:.100} is no text, bytes, number, boolean or None")

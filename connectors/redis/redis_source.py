@@ -88,7 +88,8 @@ class RedisSource(Source[RedisRecord]):
                 elif found and found[0][0] == last:
                     del found[0]
                 else:
-                    self._check_kept(stream, last, info, is_whole=deleted is not None and deleted == added)
+                    are_gone = info["first-entry"] is None or id_of(info["first-entry"][0]) > id_of(last)
+                    self._check_kept(stream, last, info, is_whole=deleted is not None and deleted == added and are_gone)
                 if found:
                     last = found[-1][0]
                     added = info.get("entries-added") if last == info["last-generated-id"] else _sum(added, len(found))

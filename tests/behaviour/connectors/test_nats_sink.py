@@ -1,6 +1,8 @@
 """A sink of NATS JetStream stores each message of an epoch once, over crashes, and completes what a crash has left."""
 
+import asyncio
 from collections import defaultdict
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from tests.kit.connectors.stream_fixtures import nats_server, own_nats_server
 from tests.kit.connectors.stream_servers import PASSWORD, StreamServer, new_nats_stream, on_nats
 from tests.kit.messages import raises
 from tidewheel.connectors.nats import NatsError, NatsRecord, NatsSink, NatsSource, nats_publisher, nats_sink
+from tidewheel.connectors.nats.nats_connection import NatsConnection
+from tidewheel.connectors.nats.nats_servers import NatsServers
 from tidewheel.progress import GraphError
 from tidewheel.testing import check_sink
 
@@ -137,6 +141,26 @@ def test_a_stale_worker_does_not_store_an_epoch_again(
     assert "wrong last sequence" in caplog.text
 
 
+def test_messages_of_two_workers_do_not_mix(nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a worker that seemed dead are under way, in another order, and fit behind the first one of the new."""
+    stream = new_nats_stream(nats_server)
+    sink = NatsSink(nats_server.url, f"{stream}.a")
+    raced = iter([True])
+
+    def publish(connection: Any, stream: str, last: int, messages: list[Any]) -> None:
+        if next(raced, False):
+            nats_publisher.publish(connection, stream, last, messages[:1])
+            swapped = [(subject, data, messages[n][2]) for n, (subject, data, _) in enumerate(reversed(messages))]
+            with suppress(ConnectionError), closing(NatsConnection(NatsServers("dead", nats_server.url))) as other:
+                nats_publisher.publish(other, stream, last, swapped)
+            raise ConnectionError("the server is lost")
+        nats_publisher.publish(connection, stream, last, messages)
+
+    monkeypatch.setattr(nats_sink, "publish", publish)
+    store(sink, 0, records(1, 2))
+    assert values(nats_server, stream) == [b'{"hour":1}', b'{"hour":2}']
+
+
 def test_many_messages_keep_their_order(nats_server: StreamServer) -> None:
     """More than are under way at a time."""
     stream = new_nats_stream(nats_server)
@@ -176,17 +200,24 @@ def test_an_emptied_stream_is_written_on(nats_server: StreamServer) -> None:
         NatsRecord({1j}),
         NatsRecord(b"1", headers=(("Nats-Msg-Id", "1"),)),
         NatsRecord(b"1", headers=(("town", "Brest\n"),)),
+        NatsRecord(b"1", headers=(("a town", "Brest"),)),
+        NatsRecord(b"1", headers={"town": "Brest"}),  # type: ignore[arg-type]
+        NatsRecord(b"1", headers=(("town", "Brest"), ("town", "Dover"))),
+        NatsRecord("\ud800"),
         NatsRecord(b"1", "elsewhere"),
+        NatsRecord(b"1", "tides a"),
+        NatsRecord(b"1", "$JS.API.STREAM.NAMES"),
         NatsRecord(bytes((1 << 20) - 50)),
     ],
-    ids=["bytes", "value", "header", "line", "subject", "large"],
+    ids=["bytes", "value", "header", "line", "name", "dict", "twice", "text", "subject", "space", "api", "large"],
 )
 def test_a_record_that_does_not_fit_is_refused(nats_server: StreamServer, record: Any) -> None:
+    """Nothing of its epoch is stored, and no other attempt is made."""
     stream = new_nats_stream(nats_server)
     sink = NatsSink(nats_server.url, f"{stream}.a")
     sink.retry = tw.Retry(attempts=1, on=ConnectionError)
     with raises(NatsError):
-        store(sink, 0, [record])
+        store(sink, 0, [*records(1)[: record != NatsRecord(b"1", "elsewhere")], record])
     assert values(nats_server, stream) == []
 
 
@@ -194,6 +225,23 @@ def test_records_that_are_no_messages_can_be_letters() -> None:
     """They are found before anything is written."""
     found = NatsSink("sea:4222", "tides.a").refused([NatsRecord(b"1"), b"1", NatsRecord({1j}), NatsRecord([1])])
     assert {place: type(error) for place, error in found.items()} == {1: NatsError, 2: NatsError}
+
+
+def test_only_the_stream_says_what_it_has_stored(nats_server: StreamServer) -> None:
+    """Another program may answer to the subject of a record, and the record would be lost."""
+    stream = new_nats_stream(nats_server)
+    sink = NatsSink(nats_server.url, f"{stream}.a")
+
+    async def store_beside(jetstream: Any) -> None:
+        async def answer(message: Any) -> None:
+            await message.respond(b'{"hour":1}')
+
+        await jetstream._nc.subscribe("service", cb=answer)
+        await jetstream._nc.flush()
+        await asyncio.to_thread(store, sink, 0, [NatsRecord(b"1", "service")])
+
+    with raises(NatsError):
+        on_nats(nats_server, store_beside)
 
 
 def test_a_subject_without_a_stream_is_refused(nats_server: StreamServer) -> None:

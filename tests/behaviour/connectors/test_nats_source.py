@@ -1,6 +1,8 @@
 """A source of NATS JetStream reads each message once, over crashes, and says clearly what a stream has lost."""
 
 import pickle
+import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.kit.connectors.stream_servers import PASSWORD, StreamServer, new_nats
 from tests.kit.kafka.running import run_until
 from tests.kit.messages import raises
 from tidewheel.connectors.nats import NatsError, NatsRecord, NatsSource, nats_source
+from tidewheel.connectors.nats.nats_consumer import NatsConsumer
 from tidewheel.progress import GraphError
 from tidewheel.testing import check_source
 
@@ -136,6 +139,19 @@ def test_messages_that_a_limit_deletes_while_they_are_read_are_an_error(nats_ser
         next(reading)
 
 
+def test_a_stream_that_is_emptied_while_it_is_read_is_an_error(
+    nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server then says that there are no more messages; some versions say nothing for ten seconds."""
+    stream = new_nats_stream(nats_server, *(b"%d" % number for number in range(1001)))
+    reading: Any = fetched_of(NatsSource(nats_server.url, stream).open(stream, None))
+    assert len(next(reading).batch) == 1000
+    on_nats(nats_server, lambda jetstream: jetstream.purge_stream(stream))
+    monkeypatch.setattr(NatsConsumer, "take", lambda *_: ([], True))
+    with raises(NatsError):
+        next(reading)
+
+
 def test_single_messages_that_are_deleted_are_left_out(nats_server: StreamServer) -> None:
     """Also the last one, at which a bounded read would end."""
     stream = new_nats_stream(nats_server, b"1", b"2", b"3", b"4")
@@ -218,6 +234,19 @@ def run(source: NatsSource) -> None:
         job.wait(timeout_s=30)
 
 
+@pytest.mark.parametrize("headers", [b"NATS/1.0", b"NATS/1.0 \xff\xfe\r\n\r\n"], ids=["short", "bytes"])
+def test_a_message_with_headers_that_are_none_is_read(nats_server: StreamServer, headers: bytes) -> None:
+    """Any publisher may send it, and the server stores it; the messages around it are read."""
+    stream = new_nats_stream(nats_server, b"1")
+    assert isinstance(nats_server.listens, tuple)
+    with socket.create_connection(nats_server.listens) as publisher, publisher.makefile("rb") as answers:
+        head = b"HPUB %s.a %d %d\r\n" % (stream.encode(), len(headers), len(headers) + 1)
+        publisher.sendall(b'CONNECT {"headers":true,"verbose":false}\r\n' + head + headers + b"2\r\nPING\r\n")
+        assert any(line == b"PONG\r\n" for line in answers)
+    send_nats(nats_server, f"{stream}.a", b"3")
+    assert read(NatsSource(nats_server.url, stream, bounded=True)) == [b"1", b"2", b"3"]
+
+
 def test_an_unknown_stream_fails_the_job(nats_server: StreamServer) -> None:
     source = NatsSource(nats_server.url, "nowhere")
     with raises(NatsError):
@@ -257,18 +286,35 @@ def test_a_server_that_is_away_is_an_error_that_may_pass() -> None:
         list(NatsSource("nats://127.0.0.1:1", "tides").open("tides", None))
 
 
+def test_a_name_with_the_words_of_a_refusal_is_no_refusal() -> None:
+    with raises(ConnectionError):
+        list(NatsSource("nats://127.0.0.1:1/authentication", "tides").open("tides", None))
+
+
+def test_no_password_goes_to_a_server_without_tls(nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the address or a setting asks for TLS: somebody between may have taken it out."""
+    stream = new_nats_stream(nats_server, b"1")
+    monkeypatch.setenv("TIDES_PASSWORD", PASSWORD)
+    config = {"user": "guarded", "password": tw.Secret("TIDES_PASSWORD")}
+    secure = nats_server.url.replace("nats:", "tls:")
+    for url, more in ((secure, {}), (nats_server.url, {"tls": ssl.create_default_context})):
+        with raises(NatsError):
+            read(NatsSource(url, stream, bounded=True, config={**config, **more}))
+
+
 @pytest.mark.parametrize(
     "given",
     [
         {"servers": ""},
         {"servers": "nats://me:sea-horse@sea"},
+        {"servers": "first:4222,me:sea-horse@sea:4222"},
         {"stream": "tides.a"},
         {"subjects": []},
         {"config": {"password": "sea-horse"}},
         {"config": {"nkeys_seed_str": "sea-horse"}},
         {"config": {"allow_reconnect": True}},
     ],
-    ids=["servers", "url", "stream", "subjects", "password", "seed", "ours"],
+    ids=["servers", "url", "no scheme", "stream", "subjects", "password", "seed", "ours"],
 )
 def test_wrong_arguments_are_refused(given: dict[str, Any]) -> None:
     """When the dataflow is described; a password would be pickled, and the error does not have it."""

@@ -96,8 +96,10 @@ class Tide:
 def test_what_a_sink_writes_a_source_reads(redis_server: StreamServer, redis_client: Any) -> None:
     """Dataclasses, dicts and bytes."""
     stream = new_name()
-    tides = [Tide(4, 6.25, "Île", True), Tide(5, None, "", False)]
-    store(RedisSink(redis_server.url, stream), 0, [RedisRecord(tides[0]), RedisRecord(vars(tides[1]))])
+    tides = [Tide(4, 6.25, "Île", True), Tide(5, None, "", False), Tide(2**70, float("-inf"), "Brest", True)]
+    store(
+        RedisSink(redis_server.url, stream), 0, [RedisRecord(tides[0]), *(RedisRecord(vars(one)) for one in tides[1:])]
+    )
     source = RedisSource(redis_server.url, stream, fields_type=Tide, bounded=True)
     [fetched] = (one for one in source.open(stream, None) if isinstance(one, tw.Fetched))
     assert [one.fields for one in fetched.batch] == tides
@@ -118,8 +120,8 @@ def test_a_stream_of_another_writer_is_refused(redis_server: StreamServer, redis
 
 @pytest.mark.parametrize(
     "record",
-    [{"hour": 1}, RedisRecord({}), RedisRecord({"hour": [1]}), RedisRecord(7)],
-    ids=["dict", "empty", "list", "number"],
+    [{"hour": 1}, RedisRecord({}), RedisRecord({"hour": [1]}), RedisRecord(7), RedisRecord({"town": "\ud800"})],
+    ids=["dict", "empty", "list", "number", "text"],
 )
 def test_a_record_that_does_not_fit_is_refused(redis_server: StreamServer, redis_client: Any, record: Any) -> None:
     stream = new_name()
@@ -174,6 +176,31 @@ def test_wrong_credentials_are_refused(redis_server: StreamServer, monkeypatch: 
     with raises(RedisError) as refused:
         sink.last_committed()
     assert b"sea-" not in cloudpickle.dumps(sink) + str(refused.value).encode() + repr(sink).encode()
+
+
+def test_the_rights_that_the_page_names_are_enough(redis_server: StreamServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For an epoch that the stream has, too."""
+    monkeypatch.setenv("TIDES_PASSWORD", PASSWORD)
+    config = {"username": "writer", "password": tw.Secret("TIDES_PASSWORD")}
+    sink = RedisSink(redis_server.url, new_name(), config=config)
+    for _ in range(2):
+        store(sink, 0, records(1))
+        assert sink.last_committed() == 0
+
+
+def test_missing_replicas_are_waited_for(
+    redis_server: StreamServer, redis_client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server may refuse to write for a while."""
+    sink = RedisSink(redis_server.url, new_name())
+    sink.retry = tw.Retry(attempts=2, first_pause_s=0.001, on=ConnectionError)
+    redis_client.config_set("min-replicas-to-write", 1)
+    try:
+        with pytest.raises(RedisError, match="NOREPLICAS"):
+            store(sink, 0, records(1))
+    finally:
+        redis_client.config_set("min-replicas-to-write", 0)
+    assert "tries again" in caplog.text
 
 
 @pytest.mark.parametrize("given", [{"stream": ""}, {"url": "redis://me:sea-horse@sea"}], ids=["stream", "url"])

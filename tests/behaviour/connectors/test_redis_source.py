@@ -139,6 +139,16 @@ def test_entries_that_are_gone_are_an_error(
     assert len(read(source)) <= 1
 
 
+def test_unread_entries_that_are_deleted_with_the_last_one_are_an_error(
+    redis_server: StreamServer, redis_client: Any
+) -> None:
+    """Also if as many were deleted as were read, as earlier ones are still there."""
+    stream = new_stream(redis_client, 1, 2, 3, 4, 5)
+    redis_client.xdel(stream, "0-2", "0-3")
+    with raises(RedisError):
+        read(RedisSource(redis_server.url, stream, bounded=True), (b"0-2", 2, None))
+
+
 def test_entries_that_are_trimmed_while_they_are_read_are_an_error(
     redis_server: StreamServer, redis_client: Any
 ) -> None:
@@ -253,10 +263,33 @@ def test_wrong_credentials_and_missing_rights_fail_the_job(
     assert b"sea-" not in cloudpickle.dumps(source) + str(refused.value).encode() + repr(vars(source)).encode()
 
 
+def test_the_rights_that_the_page_names_are_enough(
+    redis_server: StreamServer, redis_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a read that waits for entries, too."""
+    monkeypatch.setattr(redis_source, "_WAIT_MS", 5)
+    monkeypatch.setenv("TIDES_PASSWORD", PASSWORD)
+    stream = new_stream(redis_client, 1)
+    config = {"username": "reader", "password": tw.Secret("TIDES_PASSWORD")}
+    reading: Any = RedisSource(redis_server.url, stream, config=config).open(stream, None)
+    assert [type(next(reading)) for _ in range(2)] == [tw.Fetched, tw.Pause]
+
+
 def test_a_server_that_is_away_is_an_error_that_may_pass() -> None:
-    """So the job waits for it, with log lines that say so."""
+    """So the job waits for it, with log lines that say so; the name of a stream is no reason."""
     with raises(ConnectionError):
-        list(RedisSource("redis://127.0.0.1:1", "tides").open("tides", None))
+        list(RedisSource("redis://127.0.0.1:1", "SSL").open("SSL", None))
+
+
+def test_a_replica_without_its_primary_is_waited_for(own_redis_server: StreamServer) -> None:
+    import redis
+
+    with redis.Redis.from_url(own_redis_server.url, protocol=2) as client:
+        client.xadd("tides", {"hour": 1})
+        client.config_set("replica-serve-stale-data", "no")
+        client.replicaof("127.0.0.1", 1)
+    with pytest.raises(ConnectionError, match="Link with MASTER is down"):
+        list(RedisSource(own_redis_server.url, "tides").open("tides", None))
 
 
 @pytest.mark.parametrize(
@@ -268,8 +301,10 @@ def test_a_server_that_is_away_is_an_error_that_may_pass() -> None:
         {"streams": []},
         {"config": {"ssl_password": "sea-horse"}},
         {"config": {"decode_responses": True}},
+        {"url": "redis://sea?decode_responses=true"},
+        {"url": "redis://sea:port"},
     ],
-    ids=["url", "password", "query", "streams", "config", "ours"],
+    ids=["url", "password", "query", "streams", "config", "ours", "ours in the url", "port"],
 )
 def test_wrong_arguments_are_refused(given: dict[str, Any]) -> None:
     """When the dataflow is described; a password would be pickled, and the error does not have it."""

@@ -29,6 +29,8 @@ appendfsync no
 user default on nopass ~* &* +@all
 user guarded on >{password} ~* &* +@all
 user blind on >{password} ~* &* +@all -xrange
+user reader on >{password} ~tides* +multi +exec +xrange +xread +xinfo|stream
+user writer on >{password} ~tides* +watch +unwatch +multi +exec +xadd +xrange +xinfo|stream
 """
 _NATS = """
 listen: 127.0.0.1:{port}
