@@ -41,6 +41,7 @@ test-spark4: $(VENV)/installed-spark4
 # What make test leaves out to end within 12 minutes.
 long: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest $(PARALLEL) -m long
+	TIDEWHEEL_EXAMPLES=5 $(VENV)/bin/python -m pytest $(PARALLEL) -m "not long" tests/laws tests/behaviour/operators
 
 fast: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest $(PARALLEL) -m "not ray and not spark and not long"

@@ -29,7 +29,7 @@ def test_a_source_that_keeps_the_contract_passes() -> None:
     check_source(world.make, RECORDS, grow=world.grow, seed=SEED)
 
 
-@pytest.mark.parametrize("at_a_time", [None, 1])
+@pytest.mark.parametrize("at_a_time", [pytest.param(None, marks=pytest.mark.long), 1])
 def test_the_fake_broker_has_a_correct_source(at_a_time: int | None) -> None:
     """With partitions that end, the job ends, also where one is read after the other."""
     brokers: list[FakeBroker] = []

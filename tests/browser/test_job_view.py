@@ -111,7 +111,7 @@ def test_a_job_whose_driver_is_gone_is_lost_with_its_workers(page: Page, jobs: H
     expect(page.locator("[data-input='edges'] td").last).to_have_text("not known")
 
 
-@pytest.mark.parametrize("width", [1280, 1440, 1920])
+@pytest.mark.parametrize("width", [1280, *(pytest.param(width, marks=pytest.mark.long) for width in (1440, 1920))])
 def test_a_wide_page_is_used(page: Page, width: int) -> None:
     """No table but a narrow one scrolls sideways, the tables are as wide as the page, and the graph is in sight."""
     page.set_viewport_size({"width": width, "height": 900})

@@ -1,5 +1,6 @@
 """Hypothesis strategies of the progress layer, and the settings that its laws share."""
 
+import os
 from collections.abc import Sequence
 from itertools import takewhile
 from random import Random
@@ -12,11 +13,14 @@ from tests.laws.graphs import GraphLimits, random_graph, random_ring
 from tests.laws.nested_graphs import nested_graph
 from tidewheel.progress import GraphShape, Nesting, PathSummary, Summary, Time, TimeDomain
 
+EXAMPLES = float(os.environ.get("TIDEWHEEL_EXAMPLES") or 0.5)
+"""The share of its examples that a law tries: half in `make test`, five times all of them in `make long`."""
+
 
 def law_settings(max_examples: int) -> settings:
     """Return settings that print how to reproduce a failure, and set no deadline: machines differ."""
     return settings(
-        max_examples=max_examples,
+        max_examples=max(1, round(EXAMPLES * max_examples)),
         deadline=None,
         print_blob=True,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -345,7 +345,7 @@ def check(job: Job, reader: Reader) -> None:
         assert {time: sorted(found) for time, found in records.items()} == job.expected, "void batches were not told"
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", [0, 1, *(pytest.param(block, marks=pytest.mark.long) for block in (2, 3))])
 def test_epochs_are_seen_once_and_whole(block: int) -> None:
     """Whatever dies, and wherever the job goes on; also while one partition has everything and another has not."""
     jobs: list[Job] = []

@@ -162,6 +162,7 @@ def test_a_dropped_dataflow_leaves_nothing_on_the_workers() -> None:
         job.stop()
 
 
+@pytest.mark.long
 def test_dropping_does_not_wait_for_an_operator_that_does_not_return(caplog: pytest.LogCaptureFixture) -> None:
     """It says which one it is, and the other dataflows go on."""
 

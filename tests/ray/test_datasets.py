@@ -91,7 +91,7 @@ def there_and_back(dataset: Any, workers: int) -> Any:
         return to_dataset(job.captured("rows"), time=None)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_columns_of_all_types_come_in_and_go_out_as_they_are(data: Any, workers: int) -> None:
     """Each row comes once, with its values and types, and is in the dataset of the results, which outlives the job."""
     dataset = data.from_arrow([TABLE.slice(n, 10) for n in range(0, 100, 10)])
@@ -161,6 +161,7 @@ class Tide:
         self.height = height
 
 
+@pytest.mark.long
 def test_tensors_dicts_and_objects_are_values_of_rows(data: Any) -> None:
     """A tensor is a NumPy array, a dict a dict, another object itself; a plain value has the column of Ray Data."""
     (_, row), *_ = rows_of(data.from_numpy(np.arange(24.0).reshape(2, 3, 4)), workers=1)
@@ -230,6 +231,7 @@ class Holder:
     """Has a CPU of the cluster."""
 
 
+@pytest.mark.long
 def test_a_job_waits_for_cpus_and_says_so(
     data: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -316,6 +318,7 @@ def test_another_process_goes_on_from_a_snapshot(data: Any, tmp_path: Path, engi
         assert captured(job) == list(range(200))
 
 
+@pytest.mark.long
 def test_the_same_dataflow_goes_on_with_the_blocks_that_are_kept(data: Any, tmp_path: Path) -> None:
     """Nothing is computed twice, so a dataset that depends on chance may be read with recovery."""
     dataset = numbered(data, tmp_path / "gate").map_batches(note(str(tmp_path / "calls")), batch_size=None)
@@ -329,6 +332,7 @@ def test_the_same_dataflow_goes_on_with_the_blocks_that_are_kept(data: Any, tmp_
     assert len(list((tmp_path / "calls").iterdir())) == 20
 
 
+@pytest.mark.long
 def test_another_dataset_is_refused(data: Any, tmp_path: Path) -> None:
     """A block of it has other rows than the snapshot says: going on would lose or repeat some."""
     half_read(reading(numbered(data, tmp_path / "gate")), tmp_path / "s")

@@ -143,6 +143,7 @@ def made(count: int = 2) -> list[Any]:
     return feeders
 
 
+@pytest.mark.long
 @LINKS
 def test_a_later_job_has_the_handles_of_feeders(tmp_path: Path, link: LinkName) -> None:
     """The snapshot says exactly how far each feeder has sent; the next job's program hands the handles over again."""

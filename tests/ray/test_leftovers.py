@@ -137,6 +137,7 @@ def test_a_driver_that_is_interrupted(ray_cluster: str, topic: str, what: str) -
         assert len(members) == 2 * WORKERS
 
 
+@pytest.mark.long
 def test_a_driver_that_is_terminated(ray_cluster: str, topic: str) -> None:
     """SIGTERM ends the program as sys.exit(143) does: it stops its job, and neither Ray nor Python prints a trace."""
     with nothing_left() as members, DriverProcess(ray_cluster, "tests.ray.driver_program", "wait", topic) as driver:
@@ -149,6 +150,7 @@ def test_a_driver_that_is_terminated(ray_cluster: str, topic: str) -> None:
         assert driver.code == 143
 
 
+@pytest.mark.long
 def test_a_driver_that_ends_while_its_job_runs(ray_cluster: str, topic: str) -> None:
     """Without a with block: the job ends with it, which is no failure of the job, and one line says so."""
     with nothing_left(), DriverProcess(ray_cluster, "tests.ray.driver_program", "end", topic) as driver:

@@ -336,6 +336,7 @@ def test_workers_on_three_nodes(three_nodes: Nodes, link: str) -> None:
     assert_right(result)
 
 
+@pytest.mark.long
 def test_packed_workers_share_a_node(three_nodes: Nodes) -> None:
     """With nothing reserved, all are on one node, whichever."""
     result = three_nodes.result(place, 3, {"placement": "pack"})

@@ -259,6 +259,7 @@ def test_each_thread_that_feeds_is_told(tmp_path: Path) -> None:
         assert by_time(job.captured("sums")) == undisturbed()["sums"]
 
 
+@pytest.mark.long
 def test_a_job_can_be_stopped_while_it_goes_back(tmp_path: Path) -> None:
     """Nothing is left behind, and the next job goes on from the snapshot."""
     with nothing_left():

@@ -173,6 +173,7 @@ def slow(path: str) -> Any:
     return build
 
 
+@pytest.mark.long
 def test_a_large_state_may_take_longer_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit grows with its size; where that is not enough, the error says what has not been read."""
     there = tmp_path / "there"

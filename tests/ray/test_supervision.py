@@ -67,6 +67,7 @@ def test_what_operators_write_says_who_they_are(ray_cluster: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_lines_of_json_say_where_they_come_from(ray_cluster: str) -> None:
     """Each comes to the driver, though Ray shows similar lines of text once; after Ray's label it is a line of JSON."""
     with nothing_left(), DriverProcess(ray_cluster, "tests.ray.talk_program", TIDEWHEEL_LOG_FORMAT="json") as driver:
@@ -86,6 +87,7 @@ def test_lines_of_json_say_where_they_come_from(ray_cluster: str) -> None:
     assert {line["job"].rpartition("-")[0] for line in found} == {"talk"}
 
 
+@pytest.mark.long
 def test_workers_log_from_the_level_of_the_driver_on(ray_cluster: str) -> None:
     """At DEBUG each says when it starts, how far its probes have come, and when it is complete, with its records."""
     with nothing_left(), DriverProcess(ray_cluster, "tests.ray.talk_program", "DEBUG", RAY_DEDUP_LOGS="0") as driver:
@@ -131,6 +133,7 @@ def build_patient(file: Path, context: tw.OperatorContext) -> Any:
     return schedule
 
 
+@pytest.mark.long
 def test_an_operator_that_takes_long_does_not_hang(tmp_path: Path) -> None:
     """A job whose operators are busy for longer than it takes to find that a process hangs goes on, and completes."""
     file = tmp_path / "now"

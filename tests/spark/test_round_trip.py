@@ -159,6 +159,7 @@ def test_rows_live_as_long_as_spark_can_read_them(spark: "SparkSession") -> None
     assert len(LEASES) == 0
 
 
+@pytest.mark.long
 def test_calls_leave_nothing(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """DataFrames that nobody has any more do not pile up in the object store, however little the JVM needs its heap.
 
@@ -274,6 +275,7 @@ def test_what_was_captured_is_there_when_its_workers_are_not(spark: "SparkSessio
     assert sorted(row.n for row in df.collect()) == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 def test_a_real_graph(spark: "SparkSession", pytestconfig: pytest.Config) -> None:
     """The dependency graph of the examples survives the round trip, as it is in its file."""
     path = pytestconfig.rootpath / "examples" / "data" / "debian-bookworm-dependencies.parquet"

@@ -63,6 +63,7 @@ def test_a_ray_with_tokens(spark: "SparkSession") -> None:
     assert asks_for_a_token()
 
 
+@pytest.mark.long
 def test_a_ray_without_java_is_refused(path_without_java: str, pytestconfig: pytest.Config) -> None:
     """Where Ray started first and saw no Java, a session says so and what to do, at once and not by hanging."""
     seen = run_program(path_without_java, pytestconfig.rootpath, "ray-first")

@@ -371,7 +371,7 @@ def test_secrets_are_not_pickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         DeltaSource(tmp_path / "tides", storage_options={"AWS_SECRET_ACCESS_KEY": "sea-horse"})
 
 
-@pytest.mark.parametrize("cuts", [6, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("cuts", [3, pytest.param(30, marks=pytest.mark.long)])
 def test_a_pipeline_that_is_cut_off_equals_a_batch(tmp_path: Path, cuts: int) -> None:
     """From one table into another one: each row counts once, on changing numbers of workers."""
     random = Random(SEED)

@@ -35,7 +35,9 @@ def topic(tmp_path: Path) -> Iterator[SkewedTopic]:
     made.stop()
 
 
-@pytest.mark.parametrize(("ahead_s", "restarts"), [(0.0, 3), (3.0, 0), (HOUR_S, 1), (-HOUR_S, 0)])
+@pytest.mark.parametrize(
+    ("ahead_s", "restarts"), [(0.0, 3), (3.0, 0), pytest.param(HOUR_S, 1, marks=pytest.mark.long), (-HOUR_S, 0)]
+)
 def test_the_last_messages_are_read_at_once(topic: SkewedTopic, ahead_s: float, restarts: int) -> None:
     """Each publisher soon knows that all is read. A start reserves ten seconds, which nobody waits for either."""
     topic.ahead_s = ahead_s

@@ -138,6 +138,7 @@ def check_flipped(directory: Path, name: str, place: int, expected: list[int]) -
         assert place < error.offset + HEAD_BYTES + len(record(error.tick).payload)
 
 
+@pytest.mark.long
 def test_a_flipped_byte_anywhere_is_named(tmp_path: Path) -> None:
     """Every byte of every segment, one at a time, where all was durable; the mark, which is damaged itself, is not.
 

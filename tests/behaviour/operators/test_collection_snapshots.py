@@ -106,10 +106,8 @@ class Feeder:
         self.feed(job, [(link, 1) for link in random_links(random, count)] + [(link, -1) for link in gone])
 
 
-@pytest.mark.parametrize(
-    "make",
-    [pytest.param(int, id="numbers"), pytest.param("node {}".format, id="texts", marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("make", [pytest.param(int, id="numbers"), pytest.param("node {}".format, id="texts")])
 def test_a_snapshot_writes_what_is_new(tmp_path: Path, make: Callable[[int], Any]) -> None:
     """A few percent of the first after a small change, and altogether never much more than the state has."""
     random, feeder = Random(0), Feeder()

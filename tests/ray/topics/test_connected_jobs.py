@@ -68,6 +68,7 @@ def test_the_producer_may_die_first(ray_cluster: str, topic: str) -> None:
             assert other.ended(DEADLINE_S)[0].splitlines()[-1:] == ["done"]
 
 
+@pytest.mark.long
 def test_the_consumer_may_die_first(ray_cluster: str, topic: str) -> None:
     """The producer goes on undisturbed, and whoever comes later sees whole epochs to the end."""
     with driver(ray_cluster, "produce", topic) as producer:

@@ -166,6 +166,7 @@ def test_relays_pass_ends_on(topic: str, where: Any, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_job_that_starts_again_with_ends_needs_another_log(topic: str, tmp_path: Path) -> None:
     """As its ends are told at other times, some would be there twice, and others never; without ends it may go on."""
     flow = walking(topic, log=tw.Log(tmp_path))

@@ -77,6 +77,7 @@ def test_the_same_content_is_published_once(tmp_path: Path, seed: int) -> None:
     assert list(found) == list(range(EPOCHS)), f"seed {seed}"
 
 
+@pytest.mark.long
 def test_other_content_is_an_error(tmp_path: Path) -> None:
     """It names the topic, the epoch, a partition and a record, and readers are told, too."""
     flow = tw.Dataflow("other content")

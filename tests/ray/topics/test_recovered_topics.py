@@ -89,6 +89,7 @@ def read(reader: DriverProcess) -> list[Any]:
     raise AssertionError(f"the reader ended after {len(lines)} epochs: {reader.ended()[1]}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_epochs_of_a_best_effort_topic_are_shown_once(tmp_path: Path, ray_cluster: str, seed: int) -> None:
     """Which worker publishes a record depends on timing, so an epoch may not be made of what two lives have sent."""
@@ -130,6 +131,7 @@ def test_epochs_of_an_exactly_once_topic_are_shown_once(tmp_path: Path, ray_clus
     assert found == expected(), f"seed {seed}"
 
 
+@pytest.mark.long
 def test_a_job_goes_on_with_an_exactly_once_topic(tmp_path: Path, ray_cluster: str) -> None:
     """Another program with the same folders publishes what comes after the snapshot, and the log has the rest."""
     topic = "resumed exactly once"
@@ -157,6 +159,7 @@ def test_a_job_goes_on_with_an_exactly_once_topic(tmp_path: Path, ray_cluster: s
     assert found == expected()
 
 
+@pytest.mark.long
 def test_snapshots_from_before_another_run_are_refused(tmp_path: Path) -> None:
     """What that run has made void would be missing. Without the snapshots everything comes, once."""
     topic = "left behind"
@@ -254,6 +257,7 @@ def test_a_best_effort_publisher_that_dies_is_replaced(tmp_path: Path, ray_clust
     assert found == expected(), f"seed {seed}"
 
 
+@pytest.mark.long
 def test_a_subscriber_may_come_back_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads nothing while the publisher dies and the job goes on; readers of events learn what is void.
 

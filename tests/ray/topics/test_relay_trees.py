@@ -102,6 +102,7 @@ def test_a_relay_above_that_hangs_is_left(topic: str, tmp_path: Path) -> None:
         assert children(lower) == [1]
 
 
+@pytest.mark.long
 def test_relays_above_that_are_closed_are_missed_by_nobody(
     topic: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,6 +146,7 @@ def test_a_relay_that_is_killed_comes_back(topic: str, tmp_path: Path) -> None:
         assert read(first, 3) == read(second, 3) == expected(range(6, 9))
 
 
+@pytest.mark.long
 def test_a_relay_that_hangs_is_left(topic: str, tmp_path: Path) -> None:
     """Its subscribers go on without it within seconds, though their connections to it are open."""
     with ExitStack() as stack:

@@ -51,6 +51,7 @@ def test_a_reader_of_a_job_without_an_end(ray_cluster: str, delivery: str, tmp_p
             assert "was stopped" in str(failure)
 
 
+@pytest.mark.long
 def test_a_publisher_that_dies_after_its_job(ray_cluster: str, tmp_path: Path) -> None:
     """It comes back for those who have not read everything, and goes when they have."""
     flow = tw.Dataflow("dies late")

@@ -59,6 +59,7 @@ def test_readers_of_a_log_miss_nothing(tmp_path: Path, ray_cluster: str) -> None
     assert took_s < PATIENCE_S + RESTARTED_S
 
 
+@pytest.mark.long
 def test_a_job_with_snapshots_goes_back(tmp_path: Path, ray_cluster: str) -> None:
     """A best-effort topic has no log: another publisher takes the place, and each epoch is shown once."""
     topic = "stopped-best-effort"
@@ -78,6 +79,7 @@ def test_a_job_with_snapshots_goes_back(tmp_path: Path, ray_cluster: str) -> Non
         assert eventually(stop.has_gone, DEADLINE_S)
 
 
+@pytest.mark.long
 def test_a_job_that_keeps_nothing_fails_soon() -> None:
     """Neither log nor snapshots: job and subscriber end with the errors that the death of a publisher has."""
     with nothing_left(), pytest.raises(tw.JobError, match="publisher is dead"):

@@ -84,6 +84,7 @@ def test_what_grows_without_measure_is_given_up(caplog: pytest.LogCaptureFixture
     assert "seed 920003598 is given up" in caplog.text
 
 
+@pytest.mark.long
 def test_much_happens() -> None:
     """Every kind of event, depth of scope and kind of operator occurs, and so do notifications and leaks."""
     traces = [traced(seed) for seed in range(60)]

@@ -102,11 +102,12 @@ def test_it_asks_the_brokers_how_far_it_is_behind(cluster: MockCluster) -> None:
     source.close()
 
 
-def test_it_keeps_the_contract_of_sources() -> None:
+@pytest.mark.parametrize(("partitions", "count"), [([0], 2), pytest.param([0, 2], 3, marks=pytest.mark.long)])
+def test_it_keeps_the_contract_of_sources(partitions: list[int], count: int) -> None:
     """Crashes, errors and delays at each call; each run has a cluster of its own."""
     clusters: list[MockCluster] = []
     sent: dict[str | int, list[KafkaRecord]] = {
-        f"tides/{n}": [KafkaRecord(b"%d" % i, None, (), 7, "tides", n, i) for i in range(3)] for n in (0, 2)
+        f"tides/{n}": [KafkaRecord(b"%d" % i, None, (), 7, "tides", n, i) for i in range(count)] for n in partitions
     }
 
     def make(folder: Path) -> KafkaSource:
