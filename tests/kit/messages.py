@@ -33,7 +33,8 @@ _VARYING: Final = (
     (re.compile(r"(?<=-)[0-9a-f]{8}\b"), "<id>"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "<port>"),
     (re.compile(r"(?<=process )\d+"), "<number>"),
-    (re.compile(r"(?<=s3://bucket-)\d+"), "<number>"),  # depends on the tests that have run before
+    # Depends on the tests that have run before, and on how many examples they had.
+    (re.compile(r"(?<=s3://bucket-)\d+|(?<='publish/)\d+|(?<='published ends/)\d+"), "<number>"),
     (re.compile(r"integer (division or )?modulo by zero"), "division by zero"),  # before Python 3.14
     (re.compile(r"(?<=tidewheel\[spark)4(?=\])"), ""),  # from Python 3.13 on
     (re.compile(r"\b[0-9A-F]{1,8}/[0-9A-F]{6,8}\b"), "<place>"),
